@@ -1,0 +1,1 @@
+"""Benchmarks: what batching buys, and ours beside peers."""

@@ -1,0 +1,1 @@
+"""Pure statistics of latency: quantiles, intervals, verdicts, reports."""

@@ -1,0 +1,1 @@
+"""The model service: a Flask app with an ASGI front, a threaded micro-batcher behind both."""

@@ -1,0 +1,1 @@
+"""Request and reply formats: bytes in, rows out."""

@@ -1,0 +1,1 @@
+"""The shared kernel: what "good" means, and the names under which it is measured. Pure; standard library and PyYAML."""

@@ -1,0 +1,1 @@
+"""Runs the whole stack without Docker: supervisor, live page, alert inbox, demo."""
