@@ -10,7 +10,7 @@ from typing import Final
 _STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.2", "4", "5", "6.4", "8")
 _DECADES: Final = ("0.001", "0.01", "0.1", "1")
 # Written as decimals: 1.6 * 0.1 in binary is 0.16000000000000003, and `le` is compared as text.
-_STANDARD: Final = tuple(float(Decimal(s) * Decimal(d)) for d in _DECADES for s in _STEPS) + (10.0,)
+_STANDARD: Final = (*(float(Decimal(s) * Decimal(d)) for d in _DECADES for s in _STEPS), 10.0)
 
 
 def duration_edges(*thresholds_seconds: float) -> tuple[float, ...]:
