@@ -1,4 +1,4 @@
-"""Prometheus and Alertmanager for a machine without Docker: from PATH, else from `.tailboard/bin`, else Debian's packages.
+"""Prometheus and Alertmanager without Docker: from PATH, else from `.tailboard/bin`, else Debian's packages.
 
 Packages are fetched with `apt-get download` into directories of our own and unpacked with `dpkg -x`: no root, no change
 to the system, no service installed. `python -m stack.binaries` prints what would be used.
@@ -167,7 +167,7 @@ def _only_one(home: Path, say: Say) -> Iterator[None]:
     """Holds the lock of `home`; the kernel lets go of it when the holder ends, however it ends."""
     try:
         home.mkdir(parents=True, exist_ok=True)
-        lock = (home / "fetch.lock").open("w")
+        lock = (home / ".fetch.lock").open("w")
     except OSError as error:
         raise BinariesError(
             f"cannot write in {home} to fetch Prometheus ({error.strerror}); "
@@ -190,6 +190,8 @@ def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]
     began = time.monotonic()
     packages = sorted({PACKAGES[tool] for tool in missing})
     say(f"{', '.join(missing)}: not on PATH, fetching Debian's packages (about 30 MB, once) ...")
+    for stale in bin_dir.parent.glob("fetch-*/"):  # of a fetch that was killed: nobody else is here under the lock
+        shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=bin_dir.parent, prefix="fetch-") as work:
         apt = _Apt(Path(work), say)
         archives, tried = apt.download(packages)
