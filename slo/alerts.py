@@ -1,0 +1,246 @@
+"""Alert rules: the page on requests that are not good, and the alerts that say why, or that the pager itself is blind.
+
+Page on the ratio and show the quantile. Every threshold says when one would change it; every alert has a heading in
+docs/runbook.md.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from slo import names
+from slo.buckets import edge_text
+from slo.config import BurnRate, Service
+from slo.durations import duration_text
+from slo.expressions import good_requests, job_requests, quantile, ratio, selector, total_rate
+from slo.recording import (
+    LOADGEN_P99,
+    LOADGEN_RATE,
+    RECENT_SECONDS,
+    SERVER_P99,
+    STEADY_SECONDS,
+    bad_ratio_name,
+    requests_name,
+)
+
+RUNBOOK: Final = "docs/runbook.md"
+
+# Three evaluations: one lost scrape is no alarm. Raise it where scrapes are rarer than every 5 s.
+STEADY_FOR_SECONDS: Final = 15
+# Failures (5xx, deadlines) eat the budget like slowness does; this many mean that something is broken rather than
+# slow. Lower it for a service whose callers cannot retry.
+ERROR_RATIO: Final = 0.05
+# Shedding is how overload is survived, not a fault; a share worth a look. Raise it where bursts are expected.
+SHED_RATIO: Final = 0.01
+# Above this a burst of ordinary size finds the queue full. Raise it for queues much larger than a burst.
+QUEUE_RATIO: Final = 0.8
+# The client may see this many times the server's p99 before the difference is worth a look.
+CLIENT_SERVER_FACTOR: Final = 2
+# Requests sent later than this share of the SLO threshold blur the very thing that is measured.
+LATENESS_SHARE_OF_THRESHOLD: Final = 0.2
+# A client-side p99 of fewer requests in 30 s is one odd request.
+CLIENT_MIN_REQUESTS: Final = 100
+
+_VALUE_PERCENT: Final = "{{ $value | humanizePercentage }}"
+_VALUE_DURATION: Final = "{{ $value | humanizeDuration }}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert rule."""
+
+    name: str
+    expr: str
+    severity: str  # page | ticket | none
+    summary: str
+    description: str
+    for_seconds: int = STEADY_FOR_SECONDS
+    keep_firing_for_seconds: int = 0
+    labels: tuple[tuple[str, str], ...] = ()  # beside severity
+
+    def rule(self) -> dict[str, Any]:
+        """As Prometheus reads it."""
+        rule: dict[str, Any] = {"alert": self.name, "expr": self.expr}
+        if self.for_seconds:
+            rule["for"] = duration_text(self.for_seconds)
+        if self.keep_firing_for_seconds:
+            rule["keep_firing_for"] = duration_text(self.keep_firing_for_seconds)
+        rule["labels"] = {"severity": self.severity, **dict(self.labels)}
+        rule["annotations"] = {
+            "summary": self.summary,
+            "description": self.description,
+            "runbook_url": f"{RUNBOOK}#{self.name.lower()}",
+        }
+        return rule
+
+
+def slo_alerts(service: Service) -> list[Alert]:
+    """The pages and tickets on the SLO itself, one per burn rate of the service's profile."""
+    return [_breach(service, burn) for burn in service.profile.burn_rates]
+
+
+def service_alerts(service: Service) -> list[Alert]:
+    """What else can be wrong with one service, most of all that nobody measures it."""
+    job = service.job
+    steady = duration_text(STEADY_SECONDS)
+    recent = duration_text(RECENT_SECONDS)
+    keep = service.profile.keep_firing_for_seconds
+    threshold = edge_text(service.threshold_seconds)
+    requests = selector(requests_name(STEADY_SECONDS), job=job)
+    enough = f"and on (job) {_enough_requests(service, STEADY_SECONDS)}"
+
+    def share(outcome: str) -> str:
+        return ratio(total_rate(job_requests(service, "_count", outcome=outcome), steady), requests)
+
+    def per_instance(metric: str, function: str, **matchers: str) -> str:
+        return f"sum by (job, instance) ({function}({selector(metric, job=job, **matchers)}[{recent}]))"
+
+    depth = per_instance(names.QUEUE_DEPTH_ROWS, "avg_over_time")
+    capacity = f"sum by (job, instance) ({selector(names.QUEUE_CAPACITY_ROWS, job=job)})"
+    waiting = per_instance(names.QUEUE_DEPTH_ROWS, "min_over_time")
+    expired = per_instance(names.REJECTED, "increase", reason="deadline")
+    batches = per_instance(f"{names.BATCH_ROWS}_count", "increase")
+    return [
+        Alert(
+            "SLOBucketMissing",
+            f"count by (job, instance) ({job_requests(service, '_count')})\n"
+            f"unless on (job, instance) count by (job, instance) ({good_requests(service)})",
+            severity="page",
+            summary=f"{{{{ $labels.instance }}}} has no bucket at le={threshold}: the SLO alert is blind",
+            description="{{ $labels.instance }} exports {{ $value }} request series, but none of outcome ok with "
+            f"le={threshold}, the SLO threshold, so that good requests cannot be counted.",
+        ),
+        Alert(
+            "InferenceTargetAbsent",
+            f"absent({selector('up', job=job)})",
+            severity="page",
+            summary=f"Prometheus knows no target of job {job}",
+            description=f"No target of job {job} is configured or discovered, so nothing about it can alert.",
+            labels=(("job", job),),
+        ),
+        Alert(
+            "TargetDown",
+            f"{selector('up', job=job)} == 0",
+            severity="page",
+            summary="{{ $labels.instance }} of job {{ $labels.job }} cannot be scraped",
+            description="Prometheus has failed to scrape {{ $labels.instance }} (job {{ $labels.job }}) "
+            f"for {duration_text(STEADY_FOR_SECONDS)}.",
+        ),
+        Alert(
+            "ErrorRatioHigh",
+            f"{share('failed')} > {ERROR_RATIO:g}\n{enough}",
+            severity="page",
+            summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests fail",
+            description=f"{_VALUE_PERCENT} of the requests of the last {steady} ended in 5xx or "
+            f"passed their deadline; {_percent(ERROR_RATIO)} are tolerated.",
+            keep_firing_for_seconds=keep,
+        ),
+        Alert(
+            "LoadShed",
+            f"{share('shed')} > {SHED_RATIO:g}\n{enough}",
+            severity="ticket",
+            summary=f"{{{{ $labels.job }}}} sheds {_VALUE_PERCENT} of requests",
+            description=f"{_VALUE_PERCENT} of the requests of the last {steady} were refused "
+            "(queue full, unlikely to make their deadline, or draining): more is offered than it can serve.",
+            keep_firing_for_seconds=keep,
+        ),
+        Alert(
+            "QueueSaturated",
+            f"{ratio(depth, capacity)} > {QUEUE_RATIO:g}",
+            severity="ticket",
+            summary=f"{{{{ $labels.instance }}}}: the queue is {_VALUE_PERCENT} full",
+            description=f"Over the last {recent} the queue of {{{{ $labels.instance }}}} held on average "
+            f"{_VALUE_PERCENT} of its capacity in rows; the next burst is answered with 429.",
+            keep_firing_for_seconds=keep,
+        ),
+        Alert(
+            "BatcherStalled",
+            f"(\n  {waiting} > 0\n  or\n  {expired} > 0\n)\nand on (job, instance) {batches} == 0",
+            severity="page",
+            summary="{{ $labels.instance }}: requests wait and no batch runs",
+            description=f"{{{{ $labels.instance }}}} has had work for {recent} (rows waiting, or requests past their "
+            "deadline: {{ $value }}) and has run no batch.",
+        ),
+    ]
+
+
+def stack_alerts(services: tuple[Service, ...]) -> list[Alert]:
+    """The load generator, the other targets, and the alert that proves the pager's own path."""
+    slo_jobs = "|".join(service.job for service in services)
+    threshold = min(service.threshold_seconds for service in services)
+    recent = duration_text(RECENT_SECONDS)
+    lateness = quantile(0.99, selector(f"{names.LOADGEN_DISPATCH_LATENESS}_bucket", job="loadgen"), recent)
+    allowed = LATENESS_SHARE_OF_THRESHOLD * threshold
+    server = f"scalar(max({SERVER_P99}))"
+    return [
+        Alert(
+            "TargetDown",
+            f"{selector('up', job=f'!~{slo_jobs}')} == 0",
+            severity="ticket",
+            summary="{{ $labels.instance }} of job {{ $labels.job }} cannot be scraped",
+            description="Prometheus has failed to scrape {{ $labels.instance }} (job {{ $labels.job }}) "
+            f"for {duration_text(STEADY_FOR_SECONDS)}.",
+        ),
+        Alert(
+            "ClientServerGap",
+            f"{LOADGEN_P99} - {server} > {threshold:g}\n"
+            f"and on (job) {LOADGEN_P99} > {CLIENT_SERVER_FACTOR} * {server}\n"
+            f"and on (job) {LOADGEN_RATE} * {RECENT_SECONDS} >= {CLIENT_MIN_REQUESTS}",
+            severity="ticket",
+            summary=f"Clients wait {_VALUE_DURATION} longer at p99 than the service measures",
+            description=f"Over the last {recent} the client's p99 was {_VALUE_DURATION} above the "
+            f"server's and more than {CLIENT_SERVER_FACTOR} times as high: time passes before a request reaches the "
+            "service, or after its reply has left.",
+        ),
+        Alert(
+            "LoadGeneratorInvalid",
+            f"{lateness} > {allowed:g}",
+            severity="ticket",
+            summary=f"The load generator is {_VALUE_DURATION} late at p99: its figures are not the service's",
+            description=f"Over the last {recent} the 99th percentile of dispatch lateness was "
+            f"{_VALUE_DURATION}; above {allowed * 1000:g} ms "
+            f"({_percent(LATENESS_SHARE_OF_THRESHOLD)} of the SLO threshold) latencies are the generator's own.",
+        ),
+        Alert(
+            "Watchdog",
+            "vector(1)",
+            severity="none",
+            summary="Alerting works",
+            description="Always firing. Whoever expects it and does not hear it knows that alerts no longer arrive.",
+            for_seconds=0,
+            labels=(("job", "prometheus"),),
+        ),
+    ]
+
+
+def _breach(service: Service, burn: BurnRate) -> Alert:
+    limit = round(burn.factor * service.budget, 12)
+    short, long = duration_text(burn.short_seconds), duration_text(burn.long_seconds)
+    budget = f"the budget of {_percent(service.budget)}"
+    allowed = budget if burn.factor == 1 else f"{_percent(limit)}, {burn.factor:g} times {budget}"
+    job = {"job": service.job}
+    p99 = selector(SERVER_P99, **job).replace('"', "'")
+    with_p99 = f'{{{{ with query "{p99}" }}}} (p99 {{{{ . | first | value | humanizeDuration }}}}){{{{ end }}}}'
+    return Alert(
+        "LatencySLOBreach",
+        f"{selector(bad_ratio_name(burn.short_seconds), **job)} > {limit:g}\n"
+        f"and on (job) {selector(bad_ratio_name(burn.long_seconds), **job)} > {limit:g}\n"
+        f"and on (job) {_enough_requests(service, burn.long_seconds)}",
+        severity=burn.severity,
+        summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests are not good, over {allowed}",
+        description=f"{_VALUE_PERCENT} of the requests of the last {short} failed, were shed or took longer than "
+        f"{service.threshold_seconds * 1000:g} ms{with_p99}. Both {short} and {long} are over {allowed}.",
+        for_seconds=service.profile.for_seconds,
+        keep_firing_for_seconds=service.profile.keep_firing_for_seconds,
+        # Two burn rates of one severity would otherwise be one alert to Alertmanager, resolved by whichever ends first.
+        labels=(("window", long),),
+    )
+
+
+def _enough_requests(service: Service, window_seconds: int) -> str:
+    """A percentile of a handful of requests says nothing: one slow request of fifty at night is no page."""
+    rate = selector(requests_name(window_seconds), job=service.job)
+    return f"{rate} * {window_seconds} >= {service.profile.min_requests}"
+
+
+def _percent(ratio_: float) -> str:
+    return f"{round(ratio_ * 100, 6):g}%"
