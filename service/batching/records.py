@@ -55,6 +55,17 @@ class Runner(Protocol):
         """
         ...
 
+    def join(self, results: Sequence[Rows]) -> Rows:
+        """The results of the parts of one split request, in order, as one."""
+        ...
+
+    def ready(self) -> None:
+        """Returns once the worker can take a batch: at once, except after it had to be replaced.
+
+        Rows stay in the queue meanwhile. Raises nothing, and returns early when the runner is closed.
+        """
+        ...
+
     def close(self) -> None:
         """Ends the worker; idempotent."""
         ...
