@@ -21,6 +21,7 @@ from slo.recording import (
     bad_ratio_name,
     requests_name,
 )
+from slo.text import percent, seconds
 
 RUNBOOK: Final = "docs/runbook.md"
 
@@ -131,7 +132,7 @@ def service_alerts(service: Service) -> list[Alert]:
             severity="page",
             summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests fail",
             description=f"{_VALUE_PERCENT} of the requests of the last {steady} ended in 5xx or "
-            f"passed their deadline; {_percent(ERROR_RATIO)} are tolerated.",
+            f"passed their deadline; {percent(ERROR_RATIO)} are tolerated.",
             keep_firing_for_seconds=keep,
         ),
         Alert(
@@ -197,8 +198,8 @@ def stack_alerts(services: tuple[Service, ...]) -> list[Alert]:
             severity="ticket",
             summary=f"The load generator is {_VALUE_DURATION} late at p99: its figures are not the service's",
             description=f"Over the last {recent} the 99th percentile of dispatch lateness was "
-            f"{_VALUE_DURATION}; above {allowed * 1000:g} ms "
-            f"({_percent(LATENESS_SHARE_OF_THRESHOLD)} of the SLO threshold) latencies are the generator's own.",
+            f"{_VALUE_DURATION}; above {seconds(allowed)} "
+            f"({percent(LATENESS_SHARE_OF_THRESHOLD)} of the SLO threshold) latencies are the generator's own.",
         ),
         Alert(
             "Watchdog",
@@ -215,8 +216,8 @@ def stack_alerts(services: tuple[Service, ...]) -> list[Alert]:
 def _breach(service: Service, burn: BurnRate) -> Alert:
     limit = round(burn.factor * service.budget, 12)
     short, long = duration_text(burn.short_seconds), duration_text(burn.long_seconds)
-    budget = f"the budget of {_percent(service.budget)}"
-    allowed = budget if burn.factor == 1 else f"{_percent(limit)}, {burn.factor:g} times {budget}"
+    budget = f"the budget of {percent(service.budget)}"
+    allowed = budget if burn.factor == 1 else f"{percent(limit)}, {burn.factor:g} times {budget}"
     job = {"job": service.job}
     p99 = selector(SERVER_P99, **job).replace('"', "'")
     with_p99 = f'{{{{ with query "{p99}" }}}} (p99 {{{{ . | first | value | humanizeDuration }}}}){{{{ end }}}}'
@@ -228,7 +229,7 @@ def _breach(service: Service, burn: BurnRate) -> Alert:
         severity=burn.severity,
         summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests are not good, over {allowed}",
         description=f"{_VALUE_PERCENT} of the requests of the last {short} failed, were shed or took longer than "
-        f"{service.threshold_seconds * 1000:g} ms{with_p99}. Both {short} and {long} are over {allowed}.",
+        f"{seconds(service.threshold_seconds)}{with_p99}. Both {short} and {long} are over {allowed}.",
         for_seconds=service.profile.for_seconds,
         keep_firing_for_seconds=service.profile.keep_firing_for_seconds,
         # Two burn rates of one severity would otherwise be one alert to Alertmanager, resolved by whichever ends first.
@@ -240,7 +241,3 @@ def _enough_requests(service: Service, window_seconds: int) -> str:
     """A percentile of a handful of requests says nothing: one slow request of fifty at night is no page."""
     rate = selector(requests_name(window_seconds), job=service.job)
     return f"{rate} * {window_seconds} >= {service.profile.min_requests}"
-
-
-def _percent(ratio_: float) -> str:
-    return f"{round(ratio_ * 100, 6):g}%"

@@ -49,3 +49,14 @@ ROUTE_OTHER: Final = "other"
 ROUTE_PREDICT: Final = "/predict"
 ROUTE_V2_INFER: Final = "/v2/models/{name}/infer"
 INFERENCE_ROUTES: Final = (ROUTE_PREDICT, ROUTE_V2_INFER)  # only these count towards the SLO
+
+# --- what Prometheus, its clients and its peers export by themselves ----------------------------------------------
+UP: Final = "up"
+SCRAPE_DURATION: Final = "scrape_duration_seconds"
+ALERTS: Final = "ALERTS"  # {alertname, alertstate, severity, ...}
+PROCESS_CPU: Final = "process_cpu_seconds_total"
+PROCESS_MEMORY: Final = "process_resident_memory_bytes"
+RULE_EVALUATION_FAILURES: Final = "prometheus_rule_evaluation_failures_total"
+RULE_GROUP_DURATION: Final = "prometheus_rule_group_last_duration_seconds"
+NOTIFICATIONS: Final = "alertmanager_notifications_total"
+NOTIFICATIONS_FAILED: Final = "alertmanager_notifications_failed_total"

@@ -1,0 +1,166 @@
+"""The main dashboard: latency percentiles and throughput side by side, and one against the other."""
+
+from typing import Any, Final
+
+from slo import names
+from slo.buckets import duration_edges
+from slo.config import Service
+from slo.dashboards.frame import framed
+from slo.dashboards.panels import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    PER_SECOND,
+    RATIO,
+    RED,
+    SECONDS,
+    TEAL,
+    VIOLET,
+    WINDOW,
+    Query,
+    against,
+    beyond,
+    density,
+    figure,
+    lines,
+)
+from slo.expressions import good_requests, job_requests, quantile, ratio, selector, total_rate
+from slo.recording import budget_remaining_name
+from slo.text import percent, seconds
+
+UID: Final = "latency-vs-throughput"
+_NEAR: Final = 0.8  # share of a limit from which a figure turns amber
+
+
+def latency_dashboard(service: Service, uid: str = UID) -> dict[str, Any]:
+    """DESIGN's first dashboard, for one service of slo.yaml."""
+    threshold = seconds(service.threshold_seconds)
+    buckets = job_requests(service, "_bucket")
+    counted = total_rate(job_requests(service, "_count"), WINDOW, by="")
+    answered = total_rate(job_requests(service, "_count", outcome="ok"), WINDOW, by="")
+    good = total_rate(good_requests(service), WINDOW, by="")
+    bad_share = f"clamp_min(1 - {ratio(good, counted)}, 0)"
+    mean = ratio(total_rate(job_requests(service, "_sum"), WINDOW, by=""), counted)
+    slo_line = Query(f"vector({service.threshold_seconds:g})", f"SLO {threshold}", RED, dashed=True)
+
+    def server(q: float) -> str:
+        return f"{quantile(q, buckets, WINDOW, by='')} and on () {counted} > 0"
+
+    def loadgen(metric: str) -> str:
+        series = f"{metric}_bucket", f"{metric}_count"
+        bucket, count = (selector(name, job="loadgen") for name in series)
+        return f"{quantile(0.99, bucket, WINDOW, by='')} and on () {total_rate(count, WINDOW, by='')} > 0"
+
+    def arrivals(state: str) -> str:
+        return total_rate(selector(names.LOADGEN_ARRIVALS, job="loadgen", state=state), WINDOW, by="")
+
+    def outcome(value: str) -> str:
+        return total_rate(job_requests(service, "_count", outcome=value), WINDOW, by="")
+
+    def percentile_figure(q: float) -> Any:
+        name = f"p{q * 100:g}"
+        return figure(
+            name,
+            f"{percent(q)} of the requests that count were answered within this, as the service measures it. "
+            f"Red from the SLO threshold of {threshold} on.",
+            Query(server(q), name),
+            SECONDS,
+            [(None, GREEN), (_NEAR * service.threshold_seconds, AMBER), (service.threshold_seconds, RED)],
+            mappings=[beyond(duration_edges()[-1])],
+        )
+
+    panels = [
+        percentile_figure(0.5),
+        percentile_figure(0.95),
+        percentile_figure(0.99),
+        figure(
+            "Throughput",
+            "Requests per second that were answered 2xx.",
+            Query(f"{answered} > 0", "served"),
+            PER_SECOND,
+            [(None, BLUE)],
+        ),
+        figure(
+            "Not good",
+            f"Share of requests that failed, were shed or took longer than {threshold}. The objective of "
+            f"{percent(service.objective)} allows {percent(service.budget)}.",
+            Query(bad_share, "not good"),
+            RATIO,
+            [(None, GREEN), (_NEAR * service.budget, AMBER), (service.budget, RED)],
+            decimals=2,
+        ),
+        figure(
+            "Error budget left",
+            f"Share of the {service.window_days}-day error budget that is left; below 0 the objective is missed. "
+            "Updated every 30 s.",
+            Query(selector(budget_remaining_name(service), job=service.job), "left"),
+            RATIO,
+            [(None, RED), (0, AMBER), (0.25, GREEN)],
+            decimals=1,
+            no_value="no data yet",
+        ),
+        lines(
+            "Latency",
+            "Percentiles of the requests that count, as the service measures them, with the SLO threshold. The mean "
+            "is there to be distrusted: it stays low while one request in a hundred waits far too long.",
+            [
+                Query(server(0.99), "p99", VIOLET),
+                Query(server(0.95), "p95", BLUE),
+                Query(mean, "mean", GREY, dashed=True),
+                slo_line,
+            ],
+            SECONDS,
+            logarithmic=True,
+        ),
+        lines(
+            "Throughput",
+            "What the load generator's schedule offers against what the service answers 2xx, sheds (429, 503) and "
+            "fails. Dropped arrivals found no free user: the cap on requests in flight was reached.",
+            [
+                Query(arrivals("offered"), "offered", GREY, dashed=True),
+                Query(outcome("ok"), "served", GREEN, fill=True),
+                Query(outcome("shed"), "shed", AMBER),
+                Query(outcome("failed"), "failed", RED),
+                Query(arrivals("dropped"), "dropped by the client", VIOLET),
+            ],
+            PER_SECOND,
+        ),
+        against(
+            "p99 against throughput",
+            "One point per instant: how high p99 was at the throughput served then. Where the points turn upward is "
+            "the knee; the highest throughput below the SLO line is what this configuration can carry.",
+            Query(answered, "requests/s served"),
+            [Query(server(0.99), "p99", VIOLET), slo_line],
+            x_unit=PER_SECOND,
+            y_unit=SECONDS,
+        ),
+        lines(
+            "p99: client against server",
+            "The client counts from the instant at which a request was scheduled, and from its actual send. Far above "
+            "the server's own figure means that time passes before requests reach the service.",
+            [
+                Query(loadgen(names.LOADGEN_REQUEST_DURATION), "client, from schedule", VIOLET),
+                Query(loadgen(names.LOADGEN_SERVICE_DURATION), "client, from send", TEAL),
+                Query(server(0.99), "server", BLUE),
+                slo_line,
+            ],
+            SECONDS,
+            logarithmic=True,
+        ),
+        density(
+            "Latency distribution",
+            "Where the requests that count fell, per bucket. Two bands are two kinds of request; a band that rises is "
+            "a queue that grows.",
+            f"sum by (le) (rate({buckets}[{WINDOW}]))",
+            SECONDS,
+            span=24,
+        ),
+    ]
+    return framed(
+        uid,
+        "Latency vs throughput",
+        f"How much traffic {service.job} takes while p99 stays inside its SLO "
+        f"({percent(service.objective)} of requests good within {threshold}).",
+        panels,
+    )
