@@ -1,0 +1,135 @@
+"""Composition root of the load generator: `locust -f loadtest/locustfile.py`. Nothing else may import this file."""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NoReturn
+
+import locust.runners
+import locust.stats
+from gevent.pywsgi import WSGIServer
+from locust import events as locust_events
+from locust.runners import MasterRunner, WorkerRunner
+from prometheus_client import disable_created_metrics, make_wsgi_app
+
+from loadtest.connection import TargetError, parse_target
+from loadtest.director import Director
+from loadtest.figures import bucket_response_time
+from loadtest.generator import REPORT_KEY, LoadGenerator
+from loadtest.metrics import registry
+from loadtest.report import WorkerReports
+from loadtest.rows import PATH, RowsError, digit_rows
+from loadtest.settings import ARRIVALS, LoadSettings, SettingsError
+from loadtest.user import ClosedLoopUser, OpenLoopUser
+from loadtest.web import RunCounts, attach
+from slo.config import SloError
+from slo.config import load as load_slo
+
+__all__ = ["ClosedLoopUser", "OpenLoopUser"]  # Locust takes the user classes from here
+
+events: Any = locust_events
+REPORT_SECONDS = 1.0  # Locust's workers report every 3 s; a frozen server is to show sooner
+
+# These are Locust's own knobs, and module variables is what they are.
+locust.stats.PERCENTILES_TO_CHART = [0.5, 0.95, 0.99]
+locust.stats.PERCENTILES_TO_STATISTICS = [0.5, 0.95, 0.99]
+locust.stats.PERCENTILES_TO_REPORT = [0.5, 0.9, 0.95, 0.99, 0.999, 1.0]
+locust.stats.bucket_response_time = bucket_response_time  # type: ignore[assignment]  # it keeps decimals
+locust.runners.WORKER_REPORT_INTERVAL = REPORT_SECONDS
+
+
+def stop_with(sentence: object) -> NoReturn:
+    """The start fails with one sentence."""
+    print(f"locust: error: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
+def port_from(environment: Mapping[str, str], name: str, default: int) -> int:
+    """A port from an environment variable."""
+    text = environment.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65_535):
+        stop_with(f"{name} is {text!r}; expected a port from 1 to 65535")
+    return int(text)
+
+
+def add_arguments(parser: Any, **_: Any) -> None:
+    """Every load setting, on the command line and in the form. Also called at each view of the form."""
+    for each in fields(LoadSettings):
+        parser.add_argument(
+            "--" + each.name.replace("_", "-"),
+            type=type(each.default),
+            default=each.default,
+            choices=ARRIVALS if each.name == "arrivals" else None,
+            help=each.metadata["help"].replace("%", "%%"),
+        )
+    # Loopback and the stack's ports unless somebody says otherwise; Locust's own defaults are all interfaces.
+    parser.set_defaults(
+        web_host="127.0.0.1",
+        web_port=port_from(os.environ, "LOCUST_PORT", 8089),
+        master_bind_host="127.0.0.1",
+        class_picker=True,
+    )
+
+
+def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
+    """Puts the parts together once Locust has made its environment, runner and web UI."""
+    options = environment.parsed_options
+    try:
+        settings = LoadSettings().with_values(vars(options))
+        environment.host = environment.host or f"http://127.0.0.1:{port_from(os.environ, 'SERVICE_PORT', 8000)}"
+        parse_target(environment.host)
+        digit_rows()
+        edges = load_slo(os.environ.get("SLO_FILE", "slo.yaml")).duration_edges
+    except (SettingsError, TargetError, RowsError, SloError) as error:
+        stop_with(error)
+
+    distributed = isinstance(runner, MasterRunner | WorkerRunner)
+    if not isinstance(runner, MasterRunner):
+        environment.load_generator = generator = LoadGenerator(environment, edges)
+        generator.start()
+        report = generator.report
+    if isinstance(runner, WorkerRunner):
+
+        def tell_master(client_id: str, data: dict[str, Any]) -> None:
+            data[REPORT_KEY] = report().packed()
+
+        events.report_to_master.add_listener(tell_master)
+        return
+    if distributed:
+        workers = WorkerReports(edges, (PATH,), time.monotonic)
+        report = workers.sum
+
+        def hear_worker(client_id: str, data: dict[str, Any]) -> None:
+            workers.receive(client_id, data[REPORT_KEY])
+
+        events.worker_report.add_listener(hear_worker)
+
+    if not options.user_classes:
+        # Without a choice Locust would run all classes side by side: an open loop and a closed one in one figure.
+        environment.user_classes[:] = [OpenLoopUser]
+    options.num_users = settings.default_cap() if options.num_users is None else options.num_users
+    options.spawn_rate = float(options.num_users) if options.spawn_rate is None else options.spawn_rate
+    director = Director(environment)
+    director.start()
+    if web_ui is not None:
+        counts = RunCounts(report)
+        events.test_start.add_listener(counts.begin)
+        attach(web_ui.app, environment, director, counts, OpenLoopUser.__name__)
+    serve_metrics(report)
+
+
+def serve_metrics(report: Any) -> None:
+    """Prometheus metrics on their own port, for as long as the process lives."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    host = os.environ.get("LOCUST_METRICS_HOST", "127.0.0.1")
+    port = port_from(os.environ, "LOCUST_METRICS_PORT", 9646)
+    try:
+        WSGIServer((host, port), make_wsgi_app(registry(report)), log=None).start()
+    except OSError as error:
+        stop_with(f"metrics port {port} on {host}: {error.strerror}; LOCUST_METRICS_PORT moves it")
+
+
+events.init_command_line_parser.add_listener(add_arguments)
+events.init.add_listener(compose)

@@ -1,0 +1,130 @@
+"""Locust users that send prepared requests over one kept connection: under the schedule, or one after the other."""
+
+import time
+from typing import Any, Final
+
+from gevent import get_hub
+from gevent.hub import Waiter
+from locust import User, task
+from locust.exception import StopUser
+from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
+
+from loadtest.connection import ExchangeFailed
+from loadtest.generator import METHOD, LoadGenerator
+from loadtest.rows import PATH
+
+_SHED: Final = (429, 503)  # turned away on purpose; not the client's mistake
+
+
+def outcome_of(status: int) -> str:
+    """The `outcome` label of a reply."""
+    if 200 <= status < 300:
+        return "ok"
+    if status in _SHED:
+        return "shed"
+    return "client_error" if 400 <= status < 500 else "failed"
+
+
+class BadStatus(Exception):
+    """A reply came, but not 2xx."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+
+
+class LeanUser(User):
+    """Sends the generator's prepared requests and records what became of each."""
+
+    abstract = True
+    load: LoadGenerator
+
+    def on_start(self) -> None:
+        """Called in the user's greenlet before its first task."""
+        self.load = self.environment.load_generator
+        self._connection = self.load.connection()
+
+    def on_stop(self) -> None:
+        """Called when the user ends."""
+        self._connection.close()
+
+    def send(self, number: int, scheduled: float) -> None:
+        """Serve one arrival: the request, the account, the histograms, Locust's own statistics."""
+        load = self.load
+        failure: Exception | None = None
+        sent = time.monotonic()
+        load.recorder.lateness.observe(sent - scheduled)
+        try:
+            status = self._connection.exchange(
+                load.requests[number % len(load.requests)], load.settings.timeout_seconds
+            )
+        except ExchangeFailed as error:
+            outcome, failure = "failed", error
+        except BaseException:  # the user is stopped by force; whatever it is, the arrival has its end
+            load.account.cut_short(number)
+            raise
+        else:
+            outcome = outcome_of(status)
+            if outcome != "ok":
+                failure = BadStatus(status)
+                load.tell_once(status, self._connection.error_body)
+        done = time.monotonic()
+        load.account.finish(number, outcome == "ok")
+        load.recorder.observe(PATH, outcome, done - scheduled, done - sent)
+        self.environment.events.request.fire(
+            request_type=METHOD,
+            name=PATH,
+            response_time=(done - scheduled) * 1000,
+            response_length=self._connection.body_bytes,
+            exception=failure,
+            context={},
+        )
+
+
+class OpenLoopUser(LeanUser):
+    """Serves arrivals of the schedule. The number of these users is the cap on requests in flight, not the load."""
+
+    def on_start(self) -> None:
+        """Called in the user's greenlet before its first task."""
+        super().on_start()
+        self._waiter = Waiter()
+        self._arrival: tuple[int, float] | None = None
+
+    def take_arrival(self, number: int, scheduled: float) -> None:
+        """The scheduler gives an arrival to this idle user."""
+        self._arrival = number, scheduled
+        # From here on a graceful stop waits for the request, as Locust does for a running task.
+        self._state = LOCUST_STATE_RUNNING
+        get_hub().loop.run_callback(self._waiter.switch, None)
+
+    @task
+    def serve(self) -> None:
+        """One arrival after the other, in one long task: Locust's own loop between tasks costs as much as a request."""
+        while True:
+            self._state = LOCUST_STATE_WAITING
+            self.load.join(self)
+            try:
+                self._waiter.get()
+            except BaseException:  # stopped while idle, or between being given an arrival and waking up
+                if not self.load.scheduler.leave(self) and self._arrival is not None:
+                    self.load.account.cut_short(self._arrival[0])
+                raise
+            self._waiter.clear()
+            assert self._arrival is not None
+            (number, scheduled), self._arrival = self._arrival, None
+            self.send(number, scheduled)
+            if self._state == LOCUST_STATE_STOPPING:
+                raise StopUser
+
+
+class ClosedLoopUser(LeanUser):
+    """Sends one request after the other: ramp these users by hand to see what a closed loop shows and hides."""
+
+    @task
+    def ask(self) -> None:
+        """One request; its latency counts from now, as in any closed loop."""
+        now = time.monotonic()
+        self.send(self.load.account.start(now), now)
+
+    def wait_time(self) -> Any:
+        """No pause."""
+        return 0
