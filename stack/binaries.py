@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from stack.errors import StackError
+from stack.relocate import launcher
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DEFAULT_BIN_DIR: Final = ROOT / ".tailboard" / "bin"
@@ -71,25 +72,6 @@ class Binaries:
     promtool: Path
     alertmanager: Path
     amtool: Path
-
-    @property
-    def prometheus_flags(self) -> tuple[str, ...]:
-        """Debian's build keeps its web page in files, looked for under /usr unless told; other builds embed it."""
-        assets = _beside(self.prometheus, "share/prometheus/web")
-        return (f"--web.local-assets={assets}",) if assets else ()
-
-    @property
-    def alertmanager_flags(self) -> tuple[str, ...]:
-        """Debian's build has no web application, only a page that says so; without this it cannot find that page."""
-        page = _beside(self.alertmanager, "share/prometheus/alertmanager/no-ui")
-        return (f"--web.ui-path={page}",) if page else ()
-
-
-def _beside(program: Path, relative: str) -> Path | None:
-    """A directory of the unpacked package that `program` is from; None for a program installed in the usual way."""
-    prefix = program.resolve().parents[1]
-    path = prefix / relative
-    return path if prefix != Path("/usr") and path.is_dir() else None
 
 
 def obtain(bin_dir: Path = DEFAULT_BIN_DIR, say: Say = print, search_path: str | None = None) -> Binaries:
@@ -183,7 +165,7 @@ def _only_one(home: Path, say: Say) -> Iterator[None]:
 
 
 def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]) -> None:
-    """Downloads and unpacks the packages of `missing`, then links their programs into `bin_dir`."""
+    """Downloads and unpacks the packages of `missing`, then puts launchers of their programs into `bin_dir`."""
     absent = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]
     if absent:
         raise _cannot(missing, bin_dir, [*notes, f"Debian's packages need {' and '.join(absent)}, not found here"])
@@ -199,7 +181,7 @@ def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]
             raise _cannot(missing, bin_dir, [*notes, *tried])
         archives |= apt.web_assets(archives)
         say("  unpacking ...")
-        # Unpacked in place: nothing looks here until the links below exist, so a half-done unpacking is never used.
+        # Unpacked in place: nothing looks here until the launchers below exist, so a half-done unpacking is never used.
         unpacked = bin_dir.parent / "debian"
         for archive in sorted(archives):
             done = _run(["dpkg-deb", "-x", str(archive), str(unpacked)], Path(work), _DOWNLOAD_SECONDS)
@@ -210,16 +192,16 @@ def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]
         for name in NAMES[tool]:
             program = unpacked / "usr" / "bin" / name
             if program.exists():
-                _link(bin_dir / tool, os.path.relpath(program, bin_dir))
+                _install(bin_dir / tool, launcher(program, bin_dir, unpacked))
     say(f"  done in {time.monotonic() - began:.0f} s: {bin_dir}")
 
 
-def _link(link: Path, target: str) -> None:
-    """Makes or replaces `link` in one step, so that a reader sees the old or the new one."""
-    new = link.with_name(f".{link.name}.new")
-    new.unlink(missing_ok=True)
-    new.symlink_to(target)
-    new.replace(link)
+def _install(path: Path, script: str) -> None:
+    """Makes or replaces `path` in one step, so that a reader sees the old or the new one."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(script, encoding="utf-8")
+    new.chmod(0o755)
+    new.replace(path)
 
 
 class _Apt:
