@@ -1,1 +1,1 @@
-"""Request and reply formats: bytes in, rows out."""
+"""Request and reply formats: bytes in, rows out; rows in, bytes out. Knows numpy and JSON, no HTTP server."""

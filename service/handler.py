@@ -1,0 +1,298 @@
+"""The one way through inference: bytes in, reply out. Flask's routes and the ASGI front both call it.
+
+    accept ──▶ refused? a Reply   ──▶ sent
+       └─────▶ Pending ──(the front waits for its tickets, each in its own manner)──▶ finish ──▶ Reply ──▶ sent
+                  └──────(the client left)──▶ gone
+
+Nothing here blocks, and nothing here knows an event loop or a server. One record is made per request, whatever its end.
+"""
+
+import math
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+import orjson
+
+from service.batching import errors
+from service.batching.records import Ticket
+from service.protocol import predict, v2
+from service.protocol.errors import Refused, shown
+from service.protocol.signature import Limits, Signature
+from service.records import Outcome, RequestRecord
+from slo import names
+
+# Core errors know no HTTP: this is the one table that maps them.
+STATUS_OF: Final[Mapping[type[errors.BatcherError], tuple[int, Outcome]]] = {
+    errors.QueueFull: (429, "shed"),
+    errors.Unlikely: (429, "shed"),
+    errors.Draining: (503, "shed"),
+    errors.DeadlinePassed: (504, "failed"),
+    errors.ModelDown: (503, "failed"),
+    errors.ModelFailed: (500, "failed"),
+    errors.ClientGone: (499, "failed"),
+}
+GONE_STATUS: Final = 499  # never sent: nobody is there to read it
+
+JSON_TYPE: Final = (b"content-type", b"application/json")
+BINARY_TYPE: Final = (b"content-type", b"application/octet-stream")
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Reply(NamedTuple):
+    """An HTTP reply; header names are in lower case, content-length is among them."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """An accepted request that waits for the batcher: one ticket per method that it asked for."""
+
+    route: str
+    started: float
+    rows: int
+    methods: tuple[str, ...]
+    wanted: v2.Wanted | None  # None: a /predict request
+    traceparent: bytes | None
+    tickets: list[Ticket] = field(default_factory=list)
+
+
+class Submits(Protocol):
+    """What the handler needs of the batcher."""
+
+    def submit(self, ticket: Ticket) -> None: ...
+
+    def cancel(self, ticket: Ticket) -> bool: ...
+
+
+class Handler:
+    """Turns requests into tickets and tickets into replies. Thread-safe: it keeps nothing but the set in flight."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        limits: Limits,
+        timeout_seconds: float,
+        batcher: Submits,
+        record: Callable[[RequestRecord], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.signature = signature
+        self.limits = limits
+        self._timeout_seconds = timeout_seconds
+        self._batcher = batcher
+        self._record = record
+        self._clock = clock
+        self._in_flight: dict[int, Pending] = {}  # by id(); adding and removing an entry is atomic
+
+    @property
+    def in_flight(self) -> int:
+        """Accepted requests that have no reply yet."""
+        return len(self._in_flight)
+
+    def accept(
+        self,
+        route: str,
+        model: str | None,
+        headers: Mapping[bytes, bytes],
+        body: bytes,
+        started: float,
+        waiter: Callable[[], Any],
+    ) -> Pending | Reply:
+        """Checks a request and queues it; or the reply that refuses it.
+
+        `waiter` makes the context of each ticket. `headers` has lower-case names; `model` is the name in the URL,
+        None where it has none.
+        """
+        try:
+            deadline = started + self._timeout(headers)
+            pending, rows = self._parse(route, model, headers, body, started)
+        except Refused as refused:
+            return self.refuse(route, started, refused, headers.get(b"traceparent"))
+        self._in_flight[id(pending)] = pending
+        try:
+            for method in pending.methods:
+                ticket = Ticket(rows, self._group(method, rows), deadline, waiter())
+                self._batcher.submit(ticket)
+                pending.tickets.append(ticket)
+        except errors.BatcherError as error:
+            for ticket in pending.tickets:
+                self._batcher.cancel(ticket)
+            return self._failed(pending, error)
+        return pending
+
+    def finish(self, pending: Pending) -> Reply:
+        """The reply to a request whose tickets have all been handed back."""
+        tickets = pending.tickets
+        for ticket in tickets:
+            if ticket.error is not None:
+                return self._failed(pending, ticket.error)
+        try:
+            body, length = self._write(pending)
+        except (TypeError, ValueError) as error:
+            return self._failed(pending, errors.ModelFailed(f"the model's result cannot be written: {error}"))
+        queue, model = max(t.queue_seconds for t in tickets), max(t.model_seconds for t in tickets)
+        batch_rows = max(t.batch_rows for t in tickets)
+        headers = [
+            JSON_TYPE if length is None else BINARY_TYPE,
+            (b"content-length", b"%d" % len(body)),
+            (b"server-timing", b"queue;dur=%.3f, model;dur=%.3f" % (queue * 1e3, model * 1e3)),
+            (b"x-batch-rows", b"%d" % batch_rows),
+        ]
+        if length is not None:
+            headers.append((v2.HEADER_LENGTH.lower().encode(), b"%d" % length))
+        self._close(pending, "ok", 200, None)
+        return Reply(200, headers, body)
+
+    def gone(self, pending: Pending) -> None:
+        """The client left before the reply; rows still queued are dropped."""
+        for ticket in pending.tickets:
+            self._batcher.cancel(ticket)
+        # A client that gives up waiting was not served: leaving it out would flatter the SLO.
+        self._close(pending, "failed", GONE_STATUS, errors.ClientGone.reason)
+
+    def refuse(self, route: str, started: float, refused: Refused, traceparent: bytes | None = None) -> Reply:
+        """The reply to a request that is wrong."""
+        self._record(
+            RequestRecord(
+                route,
+                "client_error",
+                refused.status,
+                self._clock() - started,
+                reason="invalid",
+                traceparent=traceparent,
+            )
+        )
+        return error_reply(refused.status, str(refused))
+
+    def _parse(
+        self, route: str, model: str | None, headers: Mapping[bytes, bytes], body: bytes, started: float
+    ) -> tuple[Pending, Any]:
+        if len(body) > self.limits.bytes:
+            raise too_many_bytes(self.limits, len(body))
+        _check_content(headers, binary_allowed=route == names.ROUTE_V2_INFER)
+        wanted: v2.Wanted | None = None
+        if route == names.ROUTE_PREDICT:
+            call = predict.parse(body, self.signature, self.limits)
+        else:
+            if model != self.signature.name:
+                raise unknown_model(model or "", self.signature)
+            call, wanted = v2.parse(body, _header_length(headers), self.signature, self.limits)
+        traceparent = headers.get(b"traceparent")
+        return Pending(route, started, len(call.rows), call.methods, wanted, traceparent), call.rows
+
+    def _write(self, pending: Pending) -> tuple[bytes, int | None]:
+        """The reply's body, and the length of its JSON where bytes follow it."""
+        if pending.wanted is None:
+            return predict.write(pending.tickets[0].result), None
+        results = [(method, ticket.result) for method, ticket in zip(pending.methods, pending.tickets, strict=True)]
+        return v2.write(results, pending.wanted, self.signature)
+
+    def _group(self, method: str, rows: Any) -> Hashable:
+        return (method, self.signature.dtype.name, rows.shape[1])
+
+    def _timeout(self, headers: Mapping[bytes, bytes]) -> float:
+        text = headers.get(b"x-request-timeout-ms")
+        if text is None:
+            return self._timeout_seconds
+        try:
+            milliseconds = float(text)
+        except ValueError:
+            milliseconds = math.nan
+        if not milliseconds > 0:
+            raise Refused(400, f"X-Request-Timeout-Ms is {_header_text(text)}; expected milliseconds above 0")
+        return min(self._timeout_seconds, milliseconds / 1000)
+
+    def _failed(self, pending: Pending, error: errors.BatcherError) -> Reply:
+        status, outcome = status_of(error)
+        self._close(pending, outcome, status, error.reason)
+        headers: Headers = []
+        if isinstance(error, errors.QueueFull):
+            headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_seconds))))
+        elif status in (429, 503):
+            headers.append((b"retry-after", b"1"))
+        return error_reply(status, str(error), headers)
+
+    def _close(self, pending: Pending, outcome: Outcome, status: int, reason: str | None) -> None:
+        """Takes the request out of flight and records it; only the first call for a request counts."""
+        if self._in_flight.pop(id(pending), None) is None:
+            return
+        tickets: Sequence[Ticket] = pending.tickets
+        self._record(
+            RequestRecord(
+                pending.route,
+                outcome,
+                status,
+                self._clock() - pending.started,
+                reason,
+                pending.rows,
+                max((t.queue_seconds for t in tickets), default=0.0),
+                max((t.model_seconds for t in tickets), default=0.0),
+                max((t.batch_rows for t in tickets), default=0),
+                pending.traceparent,
+            )
+        )
+
+
+def status_of(error: errors.BatcherError) -> tuple[int, Outcome]:
+    """Status and outcome of a core error; a subclass goes by its nearest listed base."""
+    for kind in type(error).__mro__:
+        if kind in STATUS_OF:
+            return STATUS_OF[kind]
+    return 500, "failed"
+
+
+def error_reply(status: int, message: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Reply:
+    """An error as the contract has it: {"error": "<one sentence>"}."""
+    body = error_body(message)
+    return Reply(status, [JSON_TYPE, (b"content-length", b"%d" % len(body)), *headers], body)
+
+
+def error_body(message: str) -> bytes:
+    """The body of every error of the service."""
+    return orjson.dumps({"error": message})
+
+
+def too_many_bytes(limits: Limits, length: int | None = None) -> Refused:
+    """413; `length` is known where the request said it."""
+    has = "more" if length is None else f"{length} bytes"
+    return Refused(413, f"the body has {has}; expected at most {limits.bytes} bytes (SERVICE_MAX_REQUEST_BYTES)")
+
+
+def unknown_model(name: str, signature: Signature) -> Refused:
+    """404 for a model that is not served."""
+    return Refused(404, f"model {shown(name)} is not served here; this service serves {signature.name!r}")
+
+
+def _check_content(headers: Mapping[bytes, bytes], binary_allowed: bool) -> None:
+    encoding = headers.get(b"content-encoding")
+    if encoding is not None and encoding.lower() != b"identity":
+        raise Refused(415, f"Content-Encoding is {_header_text(encoding)}; expected a body that is not compressed")
+    stated = headers.get(b"content-type")
+    if stated is None or stated == b"application/json":
+        return
+    media = stated.split(b";", 1)[0].strip().lower()
+    if media == b"application/json" or (media.startswith(b"application/") and media.endswith(b"+json")) or not media:
+        return
+    if binary_allowed and media == b"application/octet-stream":
+        return
+    expected = "application/json" + (" or application/octet-stream" if binary_allowed else "")
+    raise Refused(415, f"Content-Type is {_header_text(media)}; expected {expected}")
+
+
+def _header_length(headers: Mapping[bytes, bytes]) -> int | None:
+    text = headers.get(b"inference-header-content-length")
+    if text is None:
+        return None
+    if not (text.isdigit() and len(text) < 12):
+        raise Refused(400, f"{v2.HEADER_LENGTH} is {_header_text(text)}; expected the length of the JSON in bytes")
+    return int(text)
+
+
+def _header_text(value: bytes) -> str:
+    return shown(value.decode("latin-1"))

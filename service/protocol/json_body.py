@@ -1,0 +1,42 @@
+"""A JSON object out of a body, with an error that says where the text stops being JSON."""
+
+from typing import Any
+
+import orjson
+
+from service.protocol.errors import Refused, shown
+
+KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+def kind(value: object) -> str:
+    """What a parsed JSON value is, in words."""
+    return KINDS.get(type(value), "a number")
+
+
+def load_object(body: bytes, expected: str) -> dict[str, Any]:
+    """The object in `body`; Refused (400) for anything else. NaN and Infinity are no JSON and end here."""
+    if not body:
+        raise Refused(400, f"the body is empty; expected {expected}")
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Refused(
+            400, f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; expected {expected}"
+        ) from None
+    if not isinstance(value, dict):
+        raise Refused(400, f"the body is {kind(value)}; expected {expected}")
+    return value
+
+
+def check_keys(value: dict[str, Any], known: tuple[str, ...], where: str = "") -> None:
+    """Refused (400) if `value` has a key that is not known: a misspelt option must not be ignored."""
+    for key in value:
+        if key not in known:
+            at = f" in {where}" if where else ""
+            raise Refused(400, f"unknown key {shown(key)}{at}; expected {_listed(known)}")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
