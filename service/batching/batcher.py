@@ -109,6 +109,12 @@ class Batcher:
         """The learned cost of a model call; None while too little was seen."""
         return self._costs.current
 
+    def teach(self, samples: Iterable[tuple[int, float]]) -> None:
+        """(rows, model seconds) measured elsewhere, such as at the start, so that callers need not pay for learning."""
+        with self._lock:
+            for rows, seconds in samples:
+                self._costs.observe(rows, seconds)
+
     @property
     def healthy(self) -> bool:
         """False once a thread of the batcher has died, hangs, or sleeps through work that is due."""

@@ -12,7 +12,7 @@ from typing import Final
 
 KEPT_PER_CLASS: Final = 32
 NEEDED_PER_CLASS: Final = 8
-FORGET_AFTER: Final = 4096  # samples; a class that has not been seen for so long says nothing about today
+FORGET_AFTER: Final = 256  # samples; a class that has not been seen for so long says nothing about today
 REFIT_EVERY: Final = 8  # samples
 QUANTILE: Final = 0.75  # above the median, as deadlines depend on it; below the tail, which is scheduling noise
 
@@ -54,8 +54,20 @@ def fit_line(points: list[tuple[float, float]]) -> CostModel:
     return CostModel(0.0, through_zero / sum(w * rows**2 for w, (rows, _) in zip(weights, points, strict=True)))
 
 
+def _through(point: tuple[float, float], line: CostModel) -> CostModel:
+    """The line scaled so that it passes through the point."""
+    rows, seconds = point
+    expected = line.fixed_seconds + line.per_row_seconds * rows
+    scale = seconds / expected if expected > 0 else 1.0
+    return CostModel(line.fixed_seconds * scale, line.per_row_seconds * scale)
+
+
 class CostEstimator:
-    """Learns a CostModel. `current` is None until two size classes are known, and stays as it is when one fades."""
+    """Learns a CostModel. `current` is None until two size classes are known.
+
+    While only one is known it moves the whole line up or down and leaves its shape: how the cost splits into fixed and
+    per row cannot be told from one size.
+    """
 
     def __init__(self) -> None:
         self.current: CostModel | None = None
@@ -70,6 +82,8 @@ class CostEstimator:
             points = list(self._points())
             if len(points) >= 2:
                 self.current = fit_line(points)
+            elif points and self.current is not None:
+                self.current = _through(points[0], self.current)
 
     def _points(self) -> Iterator[tuple[float, float]]:
         for samples in self._classes.values():

@@ -10,7 +10,14 @@ from typing import Any, Literal, Protocol
 from service.batching.errors import BatcherError
 
 Trigger = Literal["full", "wait", "idle", "deadline", "drain"]
-Rows = Sequence[Any]  # anything with len() and slicing along its first axis: a numpy array, a list
+
+
+class Rows(Protocol):
+    """Anything with len() and slicing along its first axis: a numpy array, a list."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
 
 
 @dataclass(slots=True, eq=False)

@@ -1,1 +1,29 @@
-"""Model runtimes behind one small protocol: sklearn, onnx, synthetic, and `process`, which runs any in a child."""
+"""Models and their runtimes. Importing this package imports none of them: scikit-learn costs seconds and memory."""
+
+from pathlib import Path
+
+from service.models.model import Model, ModelInfo, OutputInfo
+from service.models.spec import ModelError, ModelSpec, parse_model
+
+__all__ = ["Model", "ModelError", "ModelInfo", "ModelSpec", "OutputInfo", "load", "parse_model"]
+
+
+def load(spec: ModelSpec, cache_dir: Path, allow_pickle: bool) -> Model:
+    """Loads a model into this process, importing only its own runtime. Raises ModelError with one sentence."""
+    if spec.kind == "synthetic":
+        from service.models.synthetic import SyntheticModel
+
+        return SyntheticModel(spec)
+    if spec.kind == "onnx":
+        from service.models.onnx import load_onnx
+
+        return load_onnx(spec)
+    if spec.kind == "digits":
+        from service.models.digits import load_digits_forest
+        from service.models.sklearn import SklearnModel
+
+        return SklearnModel(spec, load_digits_forest(spec.trees, cache_dir))
+    from service.models.files import load_estimator
+    from service.models.sklearn import SklearnModel
+
+    return SklearnModel(spec, load_estimator(spec, allow_pickle))

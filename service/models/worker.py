@@ -1,0 +1,100 @@
+"""The child process that runs a model: `python -m service.models.worker FD PARENT_PID ALLOW_PICKLE CACHE_DIR MODEL`.
+
+Loads, says READY or REFUSED, then answers one batch at a time until the other end of its socket closes. Ctrl-C and
+SIGTERM are the parent's business: it drains first and needs its workers for that.
+"""
+
+import ctypes
+import gc
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from service.models import Model, ModelError, load, parse_model, wire
+
+_PR_SET_PDEATHSIG: Final = 1
+_TIMED_ROWS: Final = (1, 32)
+_TIMED_CALLS: Final = 10
+_TIMING_BUDGET_SECONDS: Final = 1.0  # for a model so slow that timing it would hold up the start
+
+
+def main(arguments: list[str]) -> int:
+    fd, parent, allow_pickle, cache_dir, text = arguments
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if not _die_with(int(parent)):
+        return 0
+    channel = wire.Channel(socket.socket(fileno=int(fd)))
+    try:
+        model = load(parse_model(text), Path(cache_dir), allow_pickle == "1")
+        model.warm_up()
+        meta = {**model.info.to_json(), "cost_samples": time_model(model)}
+    except ModelError as error:
+        channel.send(wire.REFUSED, {"error": str(error)})
+        return 1
+    except Exception as error:  # noqa: BLE001 - said over the wire as one sentence; a traceback would only hide it
+        channel.send(wire.REFUSED, {"error": f"the model {text} cannot be loaded: {describe(error)}"})
+        return 1
+    gc.collect()
+    gc.freeze()  # the model lives as long as the process; never walk it again
+    try:
+        channel.send(wire.READY, meta)
+        while True:
+            _answer(channel, model)
+    except EOFError:
+        return 0
+
+
+def _answer(channel: wire.Channel, model: Model) -> None:
+    _, meta, payload = channel.receive()
+    started = time.perf_counter()
+    try:
+        result = model.run(meta["method"], wire.array_from(meta, payload))
+        seconds = time.perf_counter() - started
+    except Exception as error:  # noqa: BLE001 - whatever a model raises about rows is for their caller, over the wire
+        channel.send(wire.FAILED, {"error": describe(error)})
+        return
+    channel.send(wire.RESULT, {"seconds": seconds, **wire.array_meta(result)}, wire.array_bytes(result))
+
+
+def describe(error: BaseException) -> str:
+    """An exception as one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+
+
+def time_model(model: Model) -> list[tuple[int, float]]:
+    """(rows, seconds) of some calls on rows of zeros, so that the cost of a batch is known before the first request."""
+    info = model.info
+    samples: list[tuple[int, float]] = []
+    if info.features is None:
+        return samples
+    give_up_at = time.perf_counter() + _TIMING_BUDGET_SECONDS
+    for rows in _TIMED_ROWS:
+        batch = np.zeros((rows, info.features), dtype=info.input_dtype)
+        for _ in range(_TIMED_CALLS):
+            started = time.perf_counter()
+            if started > give_up_at:
+                return samples
+            model.run(info.methods[0], batch)
+            samples.append((rows, time.perf_counter() - started))
+    return samples
+
+
+def _die_with(parent: int) -> bool:
+    """Asks the kernel to end this process with its parent, even in the middle of a batch; False if it is gone already.
+
+    Elsewhere than on Linux the closed socket has to do.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
