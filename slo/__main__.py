@@ -1,4 +1,4 @@
-"""`python -m slo generate` writes what follows from slo.yaml; `python -m slo check` says whether it is what is there."""
+"""`python -m slo generate` writes what follows from slo.yaml; `python -m slo check` compares it with what is there."""
 
 import argparse
 import sys

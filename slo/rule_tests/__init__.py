@@ -5,7 +5,9 @@ from typing import Any
 from slo.config import SloFile
 from slo.durations import duration_text
 from slo.rule_tests.breach import breach_tests
-from slo.rules import service_file
+from slo.rule_tests.operations import operations_tests
+from slo.rule_tests.stack import stack_tests
+from slo.rules import STACK_FILE, service_file
 
 
 def rule_test_files(slo: SloFile) -> dict[str, dict[str, Any]]:
@@ -16,4 +18,6 @@ def rule_test_files(slo: SloFile) -> dict[str, dict[str, Any]]:
         for burn in service.profile.burn_rates:
             name = f"{service.job}-breach-{duration_text(burn.long_seconds)}.yml"
             files[name] = rules | breach_tests(service, slo, burn)
+        files[service_file(service)] = rules | operations_tests(service, slo)
+    files[STACK_FILE] = stack_tests(slo)
     return files

@@ -3,10 +3,13 @@
 from typing import Any, Final
 
 from slo import names
+from slo.alerts import slo_alerts
 from slo.config import SCRAPE_SECONDS, BurnRate, Service, SloFile
 from slo.durations import duration_text
-from slo.recording import bad_ratio_name
-from slo.rule_tests.series import Phase, case, has_no_value, is_firing, requests
+from slo.recording import RECENT_SECONDS, bad_ratio_name
+from slo.rule_tests.series import Phase, case, edges_at, has_no_value, is_firing, requests
+from slo.rule_tests.texts import says
+from slo.text import percent
 
 ALERT: Final = "LatencySLOBreach"
 _BUSY: Final = 10_000  # requests per scrape: every share used below is a whole number of them
@@ -20,6 +23,7 @@ def breach_tests(service: Service, slo: SloFile, burn: BurnRate) -> dict[str, An
         "evaluation_interval": duration_text(cases.step),
         "tests": [
             *cases.each_kind_of_bad_fires(),
+            cases.says_how_bad(),
             cases.resolves(),
             cases.over_the_limit_fires(),
             cases.inside_the_limit_does_not(),
@@ -84,6 +88,22 @@ class _Cases:
             )
             for name, phase in kinds.items()
         ]
+
+    def says_how_bad(self) -> dict[str, Any]:
+        """With the p99 where the scrapes are dense enough to have one, and without it where they are not."""
+        scrapes = self.long_scrapes + self.until_firing
+        low, high = edges_at(self.service, self.slo)
+        into = 1 - 0.01 * _BUSY / self.bad
+        p99 = f" (p99 {(low + into * (high - low)) * 1000:.4g}ms)" if self.step <= RECENT_SECONDS // 2 else ""
+        alert = next(alert for alert in slo_alerts(self.service) if dict(alert.labels)["window"] == self.window)
+        value = percent(self.bad / _BUSY)
+        return case(
+            f"{self.window}: says how bad it is",
+            self.step,
+            requests(self.service, self.slo, [Phase(scrapes, good=_BUSY - self.bad, slow=self.bad)]),
+            [self._firing(scrapes, 1)],
+            [says(alert, scrapes * self.step, value, {"job": self.service.job}, p99)],
+        )
 
     def resolves(self) -> dict[str, Any]:
         keep = self._scrapes(self.service.profile.keep_firing_for_seconds)

@@ -69,7 +69,7 @@ def requests(
     only: Sequence[str] = names.OUTCOMES,
 ) -> list[dict[str, str]]:
     """The request histogram of a service: every outcome with its buckets around the threshold, +Inf and the count."""
-    threshold, after = _edges_at(service, slo)
+    threshold, after = edges_at(service, slo)
     series = []
     for outcome in only:
         labels = {
@@ -89,7 +89,8 @@ def requests(
     return series
 
 
-def _edges_at(service: Service, slo: SloFile) -> tuple[float, float]:
+def edges_at(service: Service, slo: SloFile) -> tuple[float, float]:
+    """The bucket edge at the threshold, and the one after it."""
     edges = slo.duration_edges
     at = edges.index(service.threshold_seconds)
     return edges[at], edges[at + 1] if at + 1 < len(edges) else 2 * edges[at]
