@@ -1,0 +1,1 @@
+"""The alert inbox: what would have paged somebody, kept and shown."""
