@@ -149,8 +149,9 @@ class Settings:
         known = {variable(field.name): field for field in dataclasses.fields(cls)}
         for name in sorted(environment):
             if name.startswith(PREFIX) and name not in known:
-                close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-                hint = f"did you mean {close[0]}?" if close else "README lists the settings"
+                fields = [setting.removeprefix(PREFIX) for setting in known]
+                close = difflib.get_close_matches(name.removeprefix(PREFIX), fields, n=1)
+                hint = f"did you mean {PREFIX}{close[0]}?" if close else "README lists the settings"
                 raise SettingsError(f"{name} is not a setting of the service; {hint}")
         values: dict[str, Any] = {}
         for name, field in known.items():
