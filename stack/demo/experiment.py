@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final, Literal
 
 from stack.demo.unchanged import Counts, UnchangedLoad
-from stack.demo.words import rate_text, seconds_text
+from stack.demo.words import quantile_name, rate_text, seconds_text
 
 AlertState = Literal["inactive", "pending", "firing"]
 
@@ -77,6 +77,7 @@ class Plan:
     """What is run."""
 
     rate: float  # arrivals per second
+    quantile: float  # that has to be inside the threshold: the objective
     threshold_seconds: float
     alert: str
     slow_rows: int
@@ -89,8 +90,8 @@ class Observation:
     """What is to be seen at one instant; instants are seconds since the load was started."""
 
     counts: Counts
-    client_p99: float | None  # over the last few seconds, lost arrivals as inf; None without traffic
-    prometheus_p99: float | None
+    client_quantile: float | None  # over the last few seconds, lost arrivals as inf; None without traffic
+    server_quantile: float | None  # the service's own, from Prometheus
     alert: AlertState
     arrived_at: float | None  # of 'firing' in the inbox
     cleared_at: float | None  # of 'resolved' in the inbox
@@ -171,7 +172,8 @@ class Experiment:
     def _advance(self, now: Observation) -> None:
         plan, limits, times = self.plan, self.plan.limits, self.times
         alert, slo = f"the alert {plan.alert}", f"its SLO of {seconds_text(plan.threshold_seconds)}"
-        clients, prometheus = seconds_text(now.client_p99), seconds_text(now.prometheus_p99)
+        p99, clients = quantile_name(plan.quantile), seconds_text(now.client_quantile)
+        prometheus = seconds_text(now.server_quantile)
         match self.phase:
             case Phase.LOADING:
                 self._step(
@@ -182,17 +184,17 @@ class Experiment:
                     otherwise="no request was offered within {limit} of starting the load",
                 )
             case Phase.BREACHING:
-                if times.breach is None and self._broken(now.client_p99):
+                if times.breach is None and self._broken(now.client_quantile):
                     times.breach = now.at
-                if times.breach_in_prometheus is None and self._broken(now.prometheus_p99):
+                if times.breach_in_prometheus is None and self._broken(now.server_quantile):
                     times.breach_in_prometheus = now.at
                 self._step(
                     now,
                     happened=times.breach is not None and times.breach_in_prometheus is not None,
                     then=Phase.FIRING,
                     within=limits.breach_seconds,
-                    otherwise=f"the p99 did not break {slo} within {{limit}} at {rate_text(plan.rate)}/s with a batch "
-                    f"of {plan.slow_rows} (clients: {clients}, Prometheus: {prometheus})",
+                    otherwise=f"the {p99} did not break {slo} within {{limit}} at {rate_text(plan.rate)}/s with a "
+                    f"batch of {plan.slow_rows} (clients: {clients}, Prometheus: {prometheus})",
                 )
             case Phase.FIRING:
                 fired = now.alert == "firing" or now.arrived_at is not None
@@ -230,9 +232,9 @@ class Experiment:
                     f"(it has {now.max_batch_rows})",
                 )
             case Phase.RECOVERING:
-                if times.recovered is None and self._inside(now.client_p99):
+                if times.recovered is None and self._inside(now.client_quantile):
                     times.recovered = now.at
-                both = self._inside(now.client_p99) and self._inside(now.prometheus_p99)
+                both = self._inside(now.client_quantile) and self._inside(now.server_quantile)
                 if both:
                     times.recovered_in_prometheus = now.at
                 self._step(
@@ -240,7 +242,7 @@ class Experiment:
                     happened=both,
                     then=Phase.RESOLVING,
                     within=limits.recover_seconds,
-                    otherwise=f"the p99 did not come back inside {slo} within {{limit}} of the cure "
+                    otherwise=f"the {p99} did not come back inside {slo} within {{limit}} of the cure "
                     f"(clients: {clients}, Prometheus: {prometheus})",
                 )
             case Phase.RESOLVING:
@@ -264,7 +266,7 @@ class Experiment:
                     otherwise=f"{alert} resolved in Prometheus but that did not arrive in the inbox within {{limit}}",
                 )
             case Phase.STAYING:
-                stayed = now.at - self.since >= limits.stay_seconds and self._inside(now.client_p99)
+                stayed = now.at - self.since >= limits.stay_seconds and self._inside(now.client_quantile)
                 if stayed:
                     self._conclude(now)
                 else:
@@ -273,7 +275,8 @@ class Experiment:
                         happened=False,
                         then=Phase.OVER,
                         within=4 * limits.stay_seconds,
-                        otherwise=f"{alert} resolved, but p99 did not stay inside {slo}: {clients} {{limit}} later",
+                        otherwise=f"{alert} resolved, but the {p99} did not stay inside {slo}: "
+                        f"{clients} {{limit}} later",
                     )
             case Phase.STOPPED:
                 self._after_stop(now)
@@ -294,7 +297,7 @@ class Experiment:
         elif times.resolved is not None:
             self._end(now, False, f"{stopped}, before the experiment had ended")
         elif now.alert != "firing":
-            self._end(now, False, f"{alert} cleared at {now.at:.0f} s because {stopped}, not because p99 recovered")
+            self._end(now, False, f"{alert} cleared at {now.at:.0f} s because {stopped}, not because latency recovered")
         else:
             self._step(
                 now,
@@ -309,19 +312,20 @@ class Experiment:
         if fault := self._load.fault_since(self._at_cure, now.counts):
             self._end(now, False, f"the load did not stay the same after the cure at {self._at_cure.at:.0f} s: {fault}")
             return
-        plan = self.plan
+        plan, p99 = self.plan, quantile_name(self.plan.quantile)
         self._end(
             now,
             True,
             f"under one unchanged load of {rate_text(plan.rate)}/s the alert {plan.alert} fired with a batch of "
-            f"{plan.slow_rows} and resolved with one of {plan.tuned_rows}; p99 is now {seconds_text(now.client_p99)}",
+            f"{plan.slow_rows} and resolved with one of {plan.tuned_rows}; {p99} is now "
+            f"{seconds_text(now.client_quantile)}",
         )
 
-    def _broken(self, p99: float | None) -> bool:
-        return p99 is not None and p99 > self.plan.threshold_seconds
+    def _broken(self, seconds: float | None) -> bool:
+        return seconds is not None and seconds > self.plan.threshold_seconds
 
-    def _inside(self, p99: float | None) -> bool:
-        return p99 is not None and p99 <= self.plan.threshold_seconds
+    def _inside(self, seconds: float | None) -> bool:
+        return seconds is not None and seconds <= self.plan.threshold_seconds
 
     def _enter(self, phase: Phase, now: Observation) -> None:
         self.phase, self.since = phase, now.at

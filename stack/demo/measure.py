@@ -37,6 +37,8 @@ class Reading:
     batches: float
     batch_rows: float
     max_batch_rows: int
+    cost_fixed_seconds: float | None  # of one run of the model, as the service has learned it; None: not yet
+    cost_per_row_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Window:
     batch_rows: float
     in_flight: float  # at its end
     target_rate: float
-    max_batch_rows: int
+    max_batch_rows: int  # at its start
 
     @property
     def seconds(self) -> float:
@@ -107,6 +109,8 @@ def read(at: float, loadgen_page: str, service_page: str) -> Reading:
         batches=_sum(server, f"{names.BATCH_ROWS}_count"),
         batch_rows=_sum(server, f"{names.BATCH_ROWS}_sum"),
         max_batch_rows=int(_sum(server, names.MAX_BATCH_ROWS)),
+        cost_fixed_seconds=_learned(server, names.COST_FIXED_SECONDS),
+        cost_per_row_seconds=_learned(server, names.COST_PER_ROW_SECONDS),
     )
 
 
@@ -134,7 +138,7 @@ def between(start: Reading, end: Reading) -> Window:
         lateness=lateness,
         in_flight=end.in_flight,
         target_rate=end.target_rate,
-        max_batch_rows=end.max_batch_rows,
+        max_batch_rows=start.max_batch_rows,
         **grown,
     )
 
@@ -155,6 +159,12 @@ def _find(samples: _Samples, name: str, wanted: Mapping[str, str]) -> list[tuple
 
 def _sum(samples: _Samples, name: str, **wanted: str) -> float:
     return sum(value for _, value in _find(samples, name, wanted))
+
+
+def _learned(samples: _Samples, name: str) -> float | None:
+    """A gauge that is NaN while the service does not know it."""
+    value = _sum(samples, name)
+    return None if math.isnan(value) else value
 
 
 def _histogram(samples: _Samples, name: str, lost: float = 0.0, **wanted: str) -> Histogram:

@@ -54,3 +54,13 @@ def clock_text(seconds: float) -> str:
     """Time left or gone, as minutes and seconds: 4:07."""
     whole = max(round(seconds), 0)
     return f"{whole // 60}:{whole % 60:02d}"
+
+
+def quantile_name(q: float) -> str:
+    """p99 for 0.99, p99.9 for 0.999."""
+    return f"p{q * 100:.10g}"
+
+
+def rows_name(rows: int) -> str:
+    """A batch size in words."""
+    return "one row" if rows == 1 else f"{rows} rows"

@@ -11,7 +11,7 @@ import pytest
 from stack.demo.experiment import Action, AlertState, Experiment, Observation, Phase, Plan
 from stack.demo.unchanged import Counts
 
-PLAN = Plan(rate=500.0, threshold_seconds=0.05, alert="LatencySLOBreach", slow_rows=1, tuned_rows=128)
+PLAN = Plan(rate=500.0, quantile=0.99, threshold_seconds=0.05, alert="LatencySLOBreach", slow_rows=1, tuned_rows=128)
 FAST, SLOW = 0.012, math.inf
 
 
@@ -51,12 +51,12 @@ class World:
             state = "pending"
         seen = Observation(
             counts=Counts(at, self.offered, self.served, self.target(at, self.cured)),
-            client_p99=(
+            client_quantile=(
                 (SLOW if at >= self.breaks and not self.recovers <= since < self.relapses else FAST)
                 if flowing
                 else None
             ),
-            prometheus_p99=(
+            server_quantile=(
                 (SLOW if at >= self.breaks_in_prometheus and since < self.recovers_in_prometheus else FAST)
                 if flowing
                 else None
@@ -141,12 +141,12 @@ def test_when_all_goes_well_each_time_is_kept_and_it_passes() -> None:
         ),
         (
             {"relapses": 66.0},
-            "The alert LatencySLOBreach resolved, but p99 did not stay inside its SLO of 50 ms: ∞ 20 s later.",
+            "The alert LatencySLOBreach resolved, but the p99 did not stay inside its SLO of 50 ms: ∞ 20 s later.",
         ),
         (
             {"rate": lambda at, cured: 500.0 if cured is None else 0.0},
             "The alert LatencySLOBreach cleared at 100 s because the traffic stopped at 39 s (it was 500/s), "
-            "not because p99 recovered.",
+            "not because latency recovered.",
         ),
         (
             {"rate": lambda at, cured: 500.0 if cured is None else 0.0, "resolves": math.inf},
@@ -218,7 +218,7 @@ def test_after_the_verdict_nothing_changes_it() -> None:
     world = World()
     experiment = run(world)
     before = experiment.verdict
-    later = replace(world.sees[-1], counts=Counts(500.0, world.offered, world.served, 0.0), client_p99=SLOW)
+    later = replace(world.sees[-1], counts=Counts(500.0, world.offered, world.served, 0.0), client_quantile=SLOW)
     assert experiment.observe(later) is Action.FINISH
     assert experiment.verdict is before
     assert experiment.phase is Phase.OVER

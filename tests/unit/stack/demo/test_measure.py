@@ -44,6 +44,10 @@ class Pages:
         self.batches.labels("digits", "full")
         self.max_rows = Gauge(names.MAX_BATCH_ROWS, "d", registry=self.server)
         self.max_rows.set(128)
+        self.cost_fixed = Gauge(names.COST_FIXED_SECONDS, "d", registry=self.server)
+        self.cost_per_row = Gauge(names.COST_PER_ROW_SECONDS, "d", registry=self.server)
+        self.cost_fixed.set(math.nan)
+        self.cost_per_row.set(math.nan)
 
     def answer(self, seconds: float, outcome: str = "ok", name: str = "/predict", times: int = 1) -> None:
         for _ in range(times):
@@ -138,3 +142,11 @@ def test_a_restart_in_between_is_said() -> None:
 def test_a_page_of_something_else_is_named() -> None:
     with pytest.raises(MeasureError, match="no metric loadgen_arrivals_total"):
         read(0.0, "up 1\n", "up 1\n")
+
+
+def test_a_cost_that_the_service_has_not_learned_yet_is_none() -> None:
+    pages = Pages()
+    assert (pages.read(0.0).cost_fixed_seconds, pages.read(0.0).cost_per_row_seconds) == (None, None)
+    pages.cost_fixed.set(0.005)
+    pages.cost_per_row.set(0.0)
+    assert (pages.read(0.0).cost_fixed_seconds, pages.read(0.0).cost_per_row_seconds) == (0.005, 0.0)

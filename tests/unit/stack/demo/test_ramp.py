@@ -1,0 +1,63 @@
+"""The rates that are tried, against services with a known knee."""
+
+from collections.abc import Callable
+
+import pytest
+
+from stack.demo.ramp import GROWTH, NARROW, Step, largest_met, measure_seconds, next_rate
+
+
+def climb(
+    knee: float, first: float, steps_left: int, generator: Callable[[float], float] = lambda rate: rate
+) -> list[Step]:
+    steps: list[Step] = []
+    while (rate := next_rate(steps, first, steps_left - len(steps))) is not None:
+        offered = generator(rate)
+        steps.append(Step(rate, offered, met=offered <= knee))
+    return steps
+
+
+@pytest.mark.parametrize("knee", [130.0, 180.0, 1_000.0, 3_300.0])
+def test_the_knee_is_enclosed_and_a_point_lies_well_beyond_it(knee: float) -> None:
+    steps = climb(knee, 100.0, 20)
+    met, missed = max(s.rate for s in steps if s.met), min(s.rate for s in steps if not s.met)
+    assert met <= knee < missed <= met * NARROW
+    assert max(s.rate for s in steps) >= 1.3 * min(s.rate for s in steps[:-1] if not s.met)
+    assert largest_met(steps) == met
+    assert len(steps) <= 13
+
+
+def test_few_steps_go_up_and_beyond_before_they_narrow() -> None:
+    rates = [step.rate for step in climb(150.0, 100.0, 4)]
+    assert rates == pytest.approx([100, 160, 216, 126.5], rel=0.01)
+
+
+def test_time_gone_means_no_more_steps() -> None:
+    assert next_rate([], 100.0, 0) is None
+    assert len(climb(5_000.0, 100.0, 3)) == 3
+
+
+def test_where_the_first_rate_misses_it_goes_down_but_not_for_ever() -> None:
+    steps = climb(50.0, 100.0, 20)
+    assert [step.rate for step in steps[:3]] == pytest.approx([100, 100 / GROWTH, 100 / GROWTH**2])
+    assert steps[2].met
+    never = climb(0.0, 100.0, 20)
+    assert len(never) == 4
+    assert largest_met(never) is None
+
+
+def test_a_generator_at_its_limit_ends_the_climb() -> None:
+    steps = climb(10_000.0, 1_000.0, 20, generator=lambda rate: min(rate, 2_000.0))
+    assert [step.rate for step in steps] == pytest.approx([1_000, 1_600, 2_560])
+    assert not steps[-1].generator_kept_up
+
+
+def test_a_lucky_point_above_a_miss_does_not_count() -> None:
+    steps = [Step(100, 100, True), Step(160, 160, False), Step(216, 216, True)]
+    assert largest_met(steps) == 100
+    rate = next_rate(steps, 100.0, 5)
+    assert rate == pytest.approx(126.5, rel=0.01)
+
+
+def test_slow_rates_are_measured_longer() -> None:
+    assert [measure_seconds(rate) for rate in (50, 250, 5_000)] == [8.0, 6.0, 4.0]
