@@ -18,9 +18,14 @@ from stack.errors import StackError
 from stack.ports import Claim
 from stack.settings import LOOPBACK, ROOT, StackSettings, variable
 
-# The drain of the service: grace and timeout of its defaults, 2 s and 10 s, cut to what leaves room for the others
-# within 15 s. Who sets them longer waits longer.
-_SERVICE_STOP_SECONDS: Final = 9.5
+# Stages of a stop and the longest each may take, 14.5 s together. The service may drain for 12 s by its defaults, but
+# without load it needs only its grace of 2 s; who sets its times longer waits longer.
+_LOAD, _SERVICE_AND_PAGES, _RECORDERS, _INBOX = range(4)
+_LOAD_SECONDS: Final = 2.5
+_SERVICE_SECONDS: Final = 9.0
+_PAGE_SECONDS: Final = 2.0
+_RECORDER_SECONDS: Final = 2.0
+_INBOX_SECONDS: Final = 1.0
 _DRAIN_VARIABLES: Final = ("SERVICE_DRAIN_GRACE_SECONDS", "SERVICE_DRAIN_TIMEOUT_SECONDS")
 
 
@@ -65,7 +70,7 @@ def _service(context: Context, part: Part) -> Component:
         claims=part.claims(settings),
         urls={"service": settings.url(settings.service_port), "service_admin": admin},
         cpus=settings.service_cpus,
-        stop_order=1,
+        stop_order=_SERVICE_AND_PAGES,
         stop_seconds=_service_stop_seconds(environment),
     )
 
@@ -78,8 +83,8 @@ def _service_stop_seconds(environment: Mapping[str, str]) -> float:
         try:
             asked += float(text) if text else 0.0
         except ValueError:
-            return _SERVICE_STOP_SECONDS
-    return max(_SERVICE_STOP_SECONDS, asked + 1.0)
+            return _SERVICE_SECONDS
+    return max(_SERVICE_SECONDS, asked + 1.0)
 
 
 def _locust(context: Context, part: Part) -> Component:
@@ -97,8 +102,8 @@ def _locust(context: Context, part: Part) -> Component:
         claims=part.claims(settings),
         urls={"locust": page, "locust_metrics": settings.url(settings.locust_metrics_port)},
         cpus=settings.generator_cpus,
-        stop_order=0,
-        stop_seconds=1.5,  # it has no state worth waiting for
+        stop_order=_LOAD,
+        stop_seconds=_LOAD_SECONDS,
     )
 
 
@@ -116,8 +121,8 @@ def _live(context: Context, part: Part) -> Component:
         ready_url=f"{page}/healthz",
         claims=part.claims(settings),
         urls={"live": page},
-        stop_order=2,
-        stop_seconds=1.5,
+        stop_order=_SERVICE_AND_PAGES,
+        stop_seconds=_PAGE_SECONDS,
     )
 
 
@@ -131,8 +136,8 @@ def _inbox(context: Context, part: Part) -> Component:
         ready_url=f"{page}/healthz",
         claims=part.claims(settings),
         urls={"inbox": page},
-        stop_order=4,
-        stop_seconds=1.5,
+        stop_order=_INBOX,
+        stop_seconds=_INBOX_SECONDS,
     )
 
 
@@ -153,8 +158,8 @@ def _prometheus(context: Context, part: Part) -> Component:
         ready_url=f"{page}/-/ready",
         claims=part.claims(settings),
         urls={"prometheus": page},
-        stop_order=3,
-        stop_seconds=2.0,
+        stop_order=_RECORDERS,
+        stop_seconds=_RECORDER_SECONDS,
     )
 
 
@@ -175,8 +180,8 @@ def _alertmanager(context: Context, part: Part) -> Component:
         ready_url=f"{page}/-/ready",
         claims=part.claims(settings),
         urls={"alertmanager": page},
-        stop_order=3,
-        stop_seconds=2.0,
+        stop_order=_RECORDERS,
+        stop_seconds=_RECORDER_SECONDS,
     )
 
 
@@ -193,8 +198,8 @@ def _grafana(context: Context, part: Part) -> Component:
         ready_url=f"{page}/api/health",
         claims=part.claims(settings),
         urls={"grafana": page},
-        stop_order=2,
-        stop_seconds=1.5,
+        stop_order=_SERVICE_AND_PAGES,
+        stop_seconds=_PAGE_SECONDS,
     )
 
 
