@@ -55,5 +55,5 @@ def largest_met(steps: Sequence[Step]) -> float | None:
 
 
 def measure_seconds(rate: float) -> float:
-    """Long enough for about 1,500 arrivals, so that fifteen of them lie beyond the p99; 4 to 8 s."""
-    return min(max(1500 / rate, 4.0), 8.0)
+    """Long enough for about 1,500 arrivals, fifteen of which lie beyond the p99; but from 4 to 6 s."""
+    return min(max(1500 / rate, 4.0), 6.0)
