@@ -9,23 +9,24 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from service.batching.arrivals import ArrivalEstimator
 from service.batching.cost import CostEstimator, CostModel
-from service.batching.errors import (
-    BatcherError,
-    DeadlinePassed,
-    Draining,
-    ModelFailed,
-    QueueFull,
-    Unlikely,
-    WrongResultLength,
+from service.batching.errors import BatcherError, DeadlinePassed, Draining, ModelFailed, QueueFull, Unlikely
+from service.batching.execution import Attempt, execute
+from service.batching.policy import (
+    Expectation,
+    Knobs,
+    Waiting,
+    decide,
+    expected_answer_at,
+    must_go_at,
+    patience_seconds,
 )
-from service.batching.policy import Knobs, Waiting, decide, expected_answer_at, must_go_at, patience_seconds
 from service.batching.queue import Entry, Group, Part, RowQueue
-from service.batching.records import BatchRecord, Deliver, Rows, Runner, Ticket, Trigger
+from service.batching.records import BatchRecord, Deliver, Runner, Ticket, Trigger
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +75,6 @@ class Batcher:
         self._running: dict[int, tuple[float, int]] = {}  # id of a busy runner -> (start, rows) of its batch
         self._costs = CostEstimator()
         self._arrivals = ArrivalEstimator()
-        self._weighed: tuple[int, float] | None = None  # (requests, patience) when a hold was last weighed
-        self._news_at = -math.inf  # the last arrival, or a worker becoming free to those who waited
         self._idle_since = -math.inf
         self._rows_per_second = 0.0  # of one worker while it works
         self._next_deadline = math.inf  # no live deadline is earlier
@@ -152,11 +151,7 @@ class Batcher:
             idle_seconds = 0.0 if self._live else now - self._idle_since
             self._live[ticket] = entry
             self._queue.append(entry, idle_seconds)
-            if self._weighed is not None:
-                requests, patience = self._weighed
-                self._arrivals.observe(requests, now - self._news_at, patience)
-                self._weighed = None
-            self._news_at = now
+            self._arrivals.arrived(now)
             if ticket.deadline < self._next_deadline:
                 self._next_deadline = ticket.deadline
                 self._deadlines.notify()
@@ -207,8 +202,8 @@ class Batcher:
         finally:
             with self._lock:
                 self._running.pop(id(runner), None)
-                if self._queue:
-                    self._news_at = self._clock()
+                if self._queue and (cost := self._costs.current):
+                    self._arrivals.worker_became_free(self._clock(), horizon_seconds=cost.fixed_seconds)
         return True
 
     def expire(self) -> float:
@@ -295,16 +290,17 @@ class Batcher:
 
     def _waiting(self, group: Group, others_free: int) -> Waiting:
         cost = self._costs.current
-        weighs = cost is not None and others_free == 0 and self._knobs.policy == "adaptive"
-        if cost is not None and weighs and self._weighed is None:
-            self._weighed = (group.requests, patience_seconds(group.requests, group.rows, cost))
+        expected: tuple[Expectation, ...] = ()
+        if cost is not None and others_free == 0 and self._knobs.policy == "adaptive":
+            self._arrivals.weigh(group.requests, patience_seconds(group.requests, group.rows, cost))
+            expected = self._arrivals.expect(group.requests)
         return Waiting(
             rows=group.rows,
             requests=group.requests,
             oldest_at=group.oldest_at,
             nearest_deadline=group.nearest_deadline,
-            news_at=self._news_at,
-            next_arrival=self._arrivals.expect(group.requests) if weighs else None,
+            news_at=self._arrivals.news_at,
+            expected=expected,
             idle_seconds=group.idle_seconds,
             other_worker_free=others_free > 0,
             draining=self._draining,
@@ -332,76 +328,30 @@ class Batcher:
     # --- running (no lock held) ---------------------------------------------------------------------------------
 
     def _run(
-        self, runner: Runner, key: object, parts: Sequence[Part], trigger: Trigger, waits: tuple[float, ...]
+        self, runner: Runner, key: Hashable, parts: Sequence[Part], trigger: Trigger, waits: tuple[float, ...]
     ) -> None:
-        """Runs the parts; a batch that fails is halved until the culprit stands alone."""
-        rows = sum(stop - start for _, start, stop in parts)
         started = self._clock()
-        try:
-            results, seconds = self._call(runner, key, parts, rows)
-        except BatcherError as error:
-            self._record(BatchRecord(key, trigger, rows, waits, self._clock() - started, error))
-            halves = self._halves(parts) if self._may_be_one_request(error) else ()
-            if not halves:
-                self._fail(parts, error)
-            for half in halves:
-                living = [part for part in half if not part[0].answered]
-                if living:
-                    self._run(runner, key, living, trigger, ())
-            return
-        self._record(BatchRecord(key, trigger, rows, waits, seconds))
-        with self._lock:
-            self._costs.observe(rows, seconds)
-            rate = rows / max(self._clock() - started, 1e-6)
-            weight = _RATE_WEIGHT if self._rows_per_second else 1.0
-            self._rows_per_second += weight * (rate - self._rows_per_second)
-        self._hand_over(runner, parts, results, rows, seconds)
+        for attempt in execute(runner, key, parts, self._clock):
+            self._record(BatchRecord(key, trigger, attempt.rows, waits, attempt.seconds, attempt.error))
+            waits = ()  # each request's wait is told once
+            if attempt.error is None:
+                self._hand_over(runner, attempt, self._clock() - started)
+            elif attempt.final:
+                self._fail(attempt.parts, attempt.error)
+            started = self._clock()
 
-    def _call(self, runner: Runner, key: object, parts: Sequence[Part], rows: int) -> tuple[list[Rows], float]:
-        """The model's rows cut up by part, and its own seconds. Whatever goes wrong comes out as a BatcherError."""
-        try:
-            inputs = [
-                entry.ticket.rows if stop - start == entry.rows else entry.ticket.rows[start:stop]
-                for entry, start, stop in parts
-            ]
-            result, seconds = runner.run(key, inputs)
-            if len(result) != rows:
-                raise WrongResultLength(f"the model returned {len(result)} rows for {rows}; expected one for each")
-            cuts: list[Rows] = []
-            at = 0
-            for _, start, stop in parts:
-                cuts.append(result[at : at + stop - start])
-                at += stop - start
-            return cuts, seconds
-        except BatcherError:
-            raise
-        except Exception as fault:
-            log.exception("a model worker's adapter failed")
-            raise ModelFailed(f"the model failed: {type(fault).__name__}: {fault}") from fault
-
-    @staticmethod
-    def _may_be_one_request(error: BatcherError) -> bool:
-        """A dead worker may take its replacement along, and a model that miscounts is not to be trusted with any."""
-        return isinstance(error, ModelFailed) and not isinstance(error, WrongResultLength)
-
-    @staticmethod
-    def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], ...]:
-        if len(parts) < 2:
-            return ()
-        middle = len(parts) // 2
-        return parts[:middle], parts[middle:]
-
-    def _hand_over(
-        self, runner: Runner, parts: Sequence[Part], results: Sequence[Rows], rows: int, seconds: float
-    ) -> None:
+    def _hand_over(self, runner: Runner, attempt: Attempt, busy_seconds: float) -> None:
         finished: list[Entry] = []
         with self._lock:
-            for (entry, start, _), result in zip(parts, results, strict=True):
+            self._costs.observe(attempt.rows, attempt.seconds)
+            weight = _RATE_WEIGHT if self._rows_per_second else 1.0
+            self._rows_per_second += weight * (attempt.rows / max(busy_seconds, 1e-6) - self._rows_per_second)
+            for (entry, start, _), result in zip(attempt.parts, attempt.results, strict=True):
                 if entry.answered:
                     continue  # its deadline passed or its client left while the model ran
                 ticket = entry.ticket
-                ticket.model_seconds += seconds
-                ticket.batch_rows = max(ticket.batch_rows, rows)
+                ticket.model_seconds += attempt.seconds
+                ticket.batch_rows = max(ticket.batch_rows, attempt.rows)
                 entry.parts[start] = result
                 entry.rows_back += len(result)
                 if entry.rows_back == entry.rows:

@@ -65,8 +65,8 @@ def _through(point: tuple[float, float], line: CostModel) -> CostModel:
 class CostEstimator:
     """Learns a CostModel. `current` is None until two size classes are known.
 
-    While only one is known it moves the whole line up or down and leaves its shape: how the cost splits into fixed and
-    per row cannot be told from one size.
+    While only one is known, or the others contradict it, it moves the whole line up or down and leaves its shape: how
+    the cost splits into fixed and per row cannot be told from one size.
     """
 
     def __init__(self) -> None:
@@ -79,16 +79,22 @@ class CostEstimator:
         samples = self._classes.setdefault(rows.bit_length(), deque(maxlen=KEPT_PER_CLASS))
         samples.append((self._seen, rows, model_seconds))
         if self._seen % REFIT_EVERY == 0 or self.current is None:
-            points = list(self._points())
-            if len(points) >= 2:
-                self.current = fit_line(points)
-            elif points and self.current is not None:
-                self.current = _through(points[0], self.current)
+            self._refit(dict(self._points()), newest=rows.bit_length())
 
-    def _points(self) -> Iterator[tuple[float, float]]:
-        for samples in self._classes.values():
+    def _refit(self, points: dict[int, tuple[float, float]], newest: int) -> None:
+        if len(points) >= 2:
+            fit = fit_line(list(points.values()))
+            if fit.per_row_seconds > 0 or self.current is None:
+                self.current = fit
+                return
+            # Larger batches that seem no slower: most likely their samples are from before the model slowed down.
+        if newest in points and self.current is not None:
+            self.current = _through(points[newest], self.current)
+
+    def _points(self) -> Iterator[tuple[int, tuple[float, float]]]:
+        for size_class, samples in self._classes.items():
             while samples and samples[0][0] <= self._seen - FORGET_AFTER:
                 samples.popleft()
             if len(samples) >= NEEDED_PER_CLASS:
                 rows = sum(n for _, n, _ in samples) / len(samples)
-                yield rows, upper_quantile([seconds for _, _, seconds in samples], QUANTILE)
+                yield size_class, (rows, upper_quantile([seconds for _, _, seconds in samples], QUANTILE))

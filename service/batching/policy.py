@@ -38,10 +38,11 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is known of the next arrival: does it come while holding may pay, and how much of that time passes."""
+    """Do so many more requests come while holding may pay, and how much of that time passes until then?"""
 
     probability: float
     seconds: float
+    requests: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +54,37 @@ class Waiting:
     oldest_at: float
     nearest_deadline: float
     news_at: float  # the last arrival, or the moment the worker became free if that was later
-    next_arrival: Expectation | None = None  # None: nothing learned yet
+    expected: tuple[Expectation, ...] = ()  # what is known of who comes next; empty: nothing yet
     idle_seconds: float = 0.0  # how long the service had nothing to do when the first of these arrived
     other_worker_free: bool = False
     draining: bool = False
 
 
-def patience_seconds(requests: int, rows: int, cost: CostModel) -> float:
-    """How long a batch of `requests` may be held for one more, before the hold costs more than it can gain.
+def patience_seconds(requests: int, rows: int, cost: CostModel, more: int = 1) -> float:
+    """How long a batch of `requests` may be held for `more` of them before the hold costs more than it can gain.
 
-    Let t be the time until the next request and r its rows. Sent apart, it waits for the batch before it and pays the
-    fixed cost b again; merged, it is answered b - t sooner, and each of the `requests` that wait, t + a·r later. With
-    a·r·requests = a·rows the sum is b - a·rows - (requests + 1)·t, which is positive up to the t returned here. So a
-    hold that brings nobody costs, summed over all that wait, at most one fixed cost.
+    Let t be the time until they come and r the rows of each. Sent apart, they wait for the batch before them and pay
+    the fixed cost b again; merged, each is answered b - t sooner, and each of the `requests` that wait, t + a·r·more
+    later. With a·r·requests = a·rows the sum is more·(b - a·rows) - (requests + more)·t, positive up to the t returned
+    here. So a hold that brings nobody costs all that wait, summed, at most `more` fixed costs.
     """
-    return max(0.0, (cost.fixed_seconds - cost.per_row_seconds * rows) / (requests + 1))
+    return max(0.0, more * (cost.fixed_seconds - cost.per_row_seconds * rows) / (requests + more))
 
 
 def _hold_until(waiting: Waiting, cost: CostModel | None) -> float:
     """Until when holding pays under `adaptive`; -inf where it does not pay at all."""
-    nxt = waiting.next_arrival
-    if cost is None or nxt is None or waiting.other_worker_free:
+    if cost is None or waiting.other_worker_free:
         return -math.inf  # no evidence, or the next request would be served at once by the other worker
     if waiting.idle_seconds >= cost.fixed_seconds:
         return -math.inf  # a lone request on an idle service: nothing that came before says more will follow
-    gain = nxt.probability * (cost.fixed_seconds - cost.per_row_seconds * waiting.rows)
-    if gain <= (waiting.requests + 1) * nxt.seconds:
-        return -math.inf
-    return waiting.news_at + patience_seconds(waiting.requests, waiting.rows, cost)
+    until = -math.inf
+    saved = cost.fixed_seconds - cost.per_row_seconds * waiting.rows
+    for expected in waiting.expected:
+        gain = expected.probability * expected.requests * saved
+        if gain > (waiting.requests + expected.requests) * expected.seconds:
+            patience = patience_seconds(waiting.requests, waiting.rows, cost, expected.requests)
+            until = max(until, waiting.news_at + patience)
+    return until
 
 
 def must_go_at(waiting: Waiting, knobs: Knobs, cost: CostModel | None) -> float:
