@@ -69,7 +69,7 @@ def _duplicates(claims: Sequence[Claim]) -> list[str]:
     sentences = []
     for port in (port for port, count in counts.items() if count > 1):
         names = " and ".join(claim.variable for claim in claims if claim.port == port)
-        sentences.append(f"{names} are all {port}; expected a port of its own for each")
+        sentences.append(f"{names} are both {port}; expected a port of its own for each")
     return sentences
 
 

@@ -194,21 +194,25 @@ class Supervisor:
                 waiting.pop(part).result()
                 self._say(f"  {part.component.name:<14} ready after {now - part.started:4.1f} s")
             if waiting and now - began > self._start_seconds:
-                late = next(iter(waiting))
-                url = late.component.ready_url
-                answer = probe(url) or "200 just now"
-                self.stop()
-                raise PartFailed(
-                    f"{late.component.name} was not ready within {self._start_seconds:g} s ({url}: {answer}), "
-                    "so everything was stopped",
-                    late.log,
-                )
+                raise self._late(list(waiting))
             if waiting and now >= next_line:
                 names = ", ".join(part.component.name for part in waiting)
                 self._say(f"  waiting for {names} ({now - began:.0f} s)")
                 next_line += _STILL_WAITING_SECONDS
             if waiting:
                 time.sleep(_POLL_SECONDS)
+
+    def _late(self, parts: Sequence[_Part]) -> PartFailed:
+        """Asks the first of them once more, then stops everything."""
+        first = parts[0]
+        answer = probe(first.component.ready_url) or "200 just now"
+        names = " and ".join(part.component.name for part in parts)
+        self.stop()
+        return PartFailed(
+            f"{names} {'were' if len(parts) > 1 else 'was'} not ready within {self._start_seconds:g} s "
+            f"({first.component.ready_url}: {answer}), so everything was stopped; TAILBOARD_START_SECONDS allows more",
+            first.log,
+        )
 
 
 def probe(url: str) -> str | None:
