@@ -65,8 +65,7 @@ def draw_heatmap(panel: Panel, answers: Sequence[Answer], window: Window, marks:
     unit = string(mapping(panel.options, "yAxis"), "unit") or field_for(panel).unit
     exponent = _exponent(panel)
     texts = [_bucket_text(edges, index, unit) for index in range(first, last + 1)]
-    cell_unit = string(mapping(panel.options, "cellValues"), "unit") or field_for(panel).unit
-    cell_unit = "reqps" if cell_unit == unit else cell_unit
+    cell_unit = string(mapping(panel.options, "cellValues"), "unit")
     layout: dict[str, Any] = {
         "xaxis": time_axis(window),
         "yaxis": {

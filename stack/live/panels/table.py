@@ -11,7 +11,7 @@ from stack.live.units import plain_text
 
 _MOST_ROWS = 200
 # Transformations that the one way in which tables are built here already amounts to.
-_IMPLIED = {
+TRANSFORMATIONS = {
     "merge",
     "organize",
     "joinByField",
@@ -46,7 +46,7 @@ def draw_table(panel: Panel, answers: Sequence[Answer]) -> Drawn:
     ]
     cells = [[_cell(panel, name, renamed, ref_of, row, found) for name in columns] for row, found in rows]
     _sort(panel, heads, cells)
-    unknown = sorted({string(t, "id") for t in panel.transformations} - _IMPLIED)
+    unknown = sorted({string(t, "id") for t in panel.transformations} - TRANSFORMATIONS)
     notes = [f"{len(cells) - _MOST_ROWS} more rows are not shown"] if len(cells) > _MOST_ROWS else []
     notes += [f"the transformation {name!r} is not applied here" for name in unknown]
     for cell in (cell for row in cells for cell in row):
