@@ -1,0 +1,83 @@
+"""The report as a person sees it: in both themes, on a phone, without a network."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stack.demo.record import Record
+from stack.demo.report import write
+
+SIZES = {"wide": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture
+def look(chromium: Any, record: Record, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Opens the report; the page's complaints and requests are collected in `page.troubles`."""
+    report = write(record, tmp_path)
+    contexts = []
+
+    def open_page(size: str, scheme: str) -> Any:
+        width, height = SIZES[size]
+        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.troubles = []
+        page.on("pageerror", lambda error: page.troubles.append(str(error)))
+        page.on("console", lambda said: page.troubles.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda asked: page.troubles.append(asked.url) if asked.url.startswith("http") else None)
+        page.goto(report.as_uri())
+        for plot in ("#over-time", "#against-throughput"):
+            page.wait_for_selector(f"{plot} .plot-container .main-svg")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_draws_both_plots_fits_the_screen_and_asks_nobody(look: Callable[..., Any], size: str, scheme: str) -> None:
+    page = look(size, scheme)
+    assert page.locator("#over-time .scatterlayer .trace").count() == 7
+    assert page.locator("#against-throughput .scatterlayer .trace").count() == 4
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    for plot in ("over-time", "against-throughput"):
+        box = page.locator(f"#{plot} .main-svg").first.bounding_box()
+        assert 250 < box["width"] <= SIZES[size][0]
+        assert box["height"] > 380
+    assert page.troubles == []
+
+
+def test_marks_do_not_cover_one_another_and_lie_above_the_plot(look: Callable[..., Any]) -> None:
+    for size in SIZES:
+        page = look(size, "light")
+        top = page.locator("#over-time .cartesianlayer .plot").first.bounding_box()["y"]
+        boxes = [mark.bounding_box() for mark in page.locator("#over-time .annotation .bg").all()]
+        assert len(boxes) == 9
+        assert all(box["y"] + box["height"] <= top + 2 for box in boxes)
+        for index, a in enumerate(boxes):
+            for b in boxes[index + 1 :]:
+                apart = a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+                assert apart or a["y"] + a["height"] <= b["y"] + 1 or b["y"] + b["height"] <= a["y"] + 1, (size, a, b)
+
+
+def test_a_change_of_theme_is_followed_at_once(look: Callable[..., Any]) -> None:
+    page = look("wide", "light")
+    ink = "getComputedStyle(document.querySelector('#over-time .xtick text')).fill"
+    p99 = "getComputedStyle(document.querySelectorAll('#over-time .scatterlayer .trace path.js-line')[3]).stroke"
+    light = page.evaluate(ink), page.evaluate(p99)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"{ink} !== '{light[0]}'")
+    assert page.evaluate(p99) != light[1]
+    assert page.troubles == []
+
+
+def test_pointing_at_a_moment_tells_what_was_lost(look: Callable[..., Any]) -> None:
+    page = look("wide", "light")
+    box = page.locator("#over-time .nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.15, box["y"] + box["height"] * 0.5)
+    page.wait_for_selector("#over-time .hoverlayer .legend")
+    assert "∞ (42% lost)" in page.locator("#over-time .hoverlayer").inner_text()
