@@ -109,7 +109,8 @@ def create_app(services: AdminServices) -> Flask:
 
 def serve(app: Flask, listener: socket.socket) -> None:
     """Serves `app` on a bound socket from a daemon thread, which lives as long as the process."""
-    server = waitress.create_server(app, sockets=[listener], threads=THREADS, ident=None)
+    # poll, because select() knows no descriptor beyond 1,023, and the other port may hold thousands of connections.
+    server = waitress.create_server(app, sockets=[listener], threads=THREADS, ident=None, asyncore_use_poll=True)
     threading.Thread(target=server.run, name="admin", daemon=True).start()
 
 
