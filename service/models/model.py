@@ -85,8 +85,13 @@ def datatype(dtype: np.dtype[Any]) -> str:
     return _DATATYPES.get(dtype.name, "BYTES")
 
 
+SAMPLE_ROWS: Final = 7  # an unlikely number of outputs, so that outputs are not taken for rows
+
+
 def describe_output(method: str, sample: Array) -> OutputInfo:
-    """An output's description from what the model returned for a few rows."""
+    """An output's description from what the model returned for SAMPLE_ROWS rows; ValueError if it cannot be cut."""
+    if sample.ndim < 1 or len(sample) != SAMPLE_ROWS:
+        raise ValueError(f"{method} of {SAMPLE_ROWS} rows has shape {sample.shape}; expected one result for each row")
     return OutputInfo(method, datatype(sample.dtype), tuple(sample.shape[1:]))
 
 

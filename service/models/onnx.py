@@ -63,7 +63,7 @@ class OnnxModel:
         self._dtype = np.dtype(dtype)
         names = [output.name for output in session.get_outputs()]
         self._outputs = dict(zip((PREDICT, PREDICT_PROBA), names, strict=False))
-        self._sample = np.zeros((2, features or 1), dtype=self._dtype)
+        self._sample = np.zeros((SAMPLE_ROWS, features or 1), dtype=self._dtype)
         outputs: tuple[OutputInfo, ...] = ()
         if features is not None:
             try:

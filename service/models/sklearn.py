@@ -6,8 +6,18 @@ import numpy as np
 from sklearn import __version__ as sklearn_version
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.utils.validation import check_is_fitted
 
-from service.models.model import METHODS, PREDICT_PROBA, Array, ModelInfo, OutputInfo, describe_output, plain
+from service.models.model import (
+    METHODS,
+    PREDICT_PROBA,
+    SAMPLE_ROWS,
+    Array,
+    ModelInfo,
+    OutputInfo,
+    describe_output,
+    plain,
+)
 from service.models.spec import ModelError, ModelSpec
 
 # Exactly these: a subclass may answer in its own way.
@@ -18,22 +28,24 @@ class SklearnModel:
     """`estimator` is fitted; it runs on one thread, whatever n_jobs it was saved with."""
 
     def __init__(self, spec: ModelSpec, estimator: Any) -> None:
-        _single_threaded(estimator)
         self.estimator = estimator
         self._direct = type(estimator) in _DIRECT and getattr(estimator, "n_outputs_", 0) == 1
         features = getattr(estimator, "n_features_in_", None)
-        self._sample = np.zeros((2, int(features) if features is not None else 1))
+        self._sample = np.zeros((SAMPLE_ROWS, int(features) if features is not None else 1))
         methods = tuple(method for method in METHODS if hasattr(estimator, method))
         outputs: tuple[OutputInfo, ...] = ()
-        if features is not None:
-            try:
+        try:
+            if isinstance(estimator, BaseEstimator):
+                check_is_fitted(estimator)
+                _single_threaded(estimator)
+            if features is not None:
                 outputs = tuple(describe_output(method, self.run(method, self._sample)) for method in methods)
-            except Exception as error:
-                reason = " ".join(str(error).split())[:300]
-                raise ModelError(
-                    f"the model {spec.text} cannot predict: {type(error).__name__}: {reason}; expected a fitted "
-                    "estimator on rows of numbers"
-                ) from error
+        except Exception as error:  # any estimator, any fault: all of them mean that it cannot be served
+            reason = " ".join(str(error).split())[:300]
+            raise ModelError(
+                f"the model {spec.text} cannot predict: {type(error).__name__}: {reason}; expected a fitted "
+                f"estimator on rows of numbers, saved with the versions that run here (scikit-learn {sklearn_version})"
+            ) from error
         self.info = ModelInfo(
             name=spec.name,
             features=int(features) if features is not None else None,
@@ -75,7 +87,6 @@ def forest_probabilities(forest: Any, rows: Array) -> Array:
 
 def _single_threaded(estimator: Any) -> None:
     """Every n_jobs inside it set to one: a batch is the parallelism, and workers must not fight for cores."""
-    if isinstance(estimator, BaseEstimator):
-        wide = {name: 1 for name in estimator.get_params(deep=True) if name.split("__")[-1] == "n_jobs"}
-        if wide:
-            estimator.set_params(**wide)
+    wide = {name: 1 for name in estimator.get_params(deep=True) if name.split("__")[-1] == "n_jobs"}
+    if wide:
+        estimator.set_params(**wide)
