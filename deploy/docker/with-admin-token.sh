@@ -5,7 +5,7 @@
 set -eu
 
 if [ -z "${SERVICE_ADMIN_TOKEN:-}" ]; then
-    kept=/var/lib/tailboard/admin/token
+    kept=${ADMIN_TOKEN_FILE:-/var/lib/tailboard/admin/token}
     if [ ! -s "$kept" ]; then
         umask 077
         made=$(mktemp "$kept.XXXXXX")
