@@ -9,6 +9,7 @@ import onnxruntime
 from service.models.model import (
     PREDICT,
     PREDICT_PROBA,
+    SAMPLE_ROWS,
     Array,
     InputDtype,
     ModelInfo,
