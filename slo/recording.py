@@ -41,13 +41,13 @@ def budget_remaining_name(service: Service) -> str:
 
 def window_rules(service: Service) -> list[dict[str, str]]:
     """Rates and bad ratios over every short window, then the p99; in the order in which they need each other."""
-    return [*_rate_rules(service, (w for w in _windows(service) if w < _SLOW_WINDOW_SECONDS)), _p99_rule(service)]
+    return [*_rate_rules(service, (w for w in windows(service) if w < _SLOW_WINDOW_SECONDS)), _p99_rule(service)]
 
 
 def slow_groups(service: Service) -> list[dict[str, Any]]:
     """Groups of their own for what is too much to compute every few seconds: long windows, and the error budget."""
     groups: list[dict[str, Any]] = []
-    if slow := [w for w in _windows(service) if w >= _SLOW_WINDOW_SECONDS]:
+    if slow := [w for w in windows(service) if w >= _SLOW_WINDOW_SECONDS]:
         rules = list(_rate_rules(service, slow))
         groups.append({"name": f"{service.job}-long-windows", "interval": _SLOW_INTERVAL, "rules": rules})
     groups.append({"name": f"{service.job}-budget", "interval": _BUDGET_STEP, "rules": _budget_rules(service)})
@@ -66,7 +66,8 @@ def loadgen_rules() -> list[dict[str, str]]:
     ]
 
 
-def _windows(service: Service) -> list[int]:
+def windows(service: Service) -> list[int]:
+    """Every window in seconds over which a service's requests are recorded."""
     burning = {seconds for burn in service.profile.burn_rates for seconds in (burn.short_seconds, burn.long_seconds)}
     return sorted(burning | {RECENT_SECONDS, STEADY_SECONDS})
 

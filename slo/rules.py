@@ -1,5 +1,6 @@
 """The rule files of prometheus/rules: one per service of slo.yaml, and one for everything around them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from slo.alerts import service_alerts, slo_alerts, stack_alerts
@@ -19,6 +20,11 @@ def rule_files(slo: SloFile) -> dict[str, dict[str, Any]]:
     files = {service_file(service): {"groups": _service_groups(service)} for service in slo.services}
     files[STACK_FILE] = {"groups": _stack_groups(slo)}
     return files
+
+
+def group_order(files: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Names of the groups of rule files, each after those whose recordings it reads."""
+    return [group["name"] for content in files.values() for group in content["groups"]]
 
 
 def _service_groups(service: Service) -> list[dict[str, Any]]:

@@ -9,8 +9,7 @@ from slo.config import SCRAPE_SECONDS, SloFile
 from slo.durations import duration_text
 from slo.recording import RECENT_SECONDS, STEADY_SECONDS
 from slo.rule_tests.series import INSTANCE, Phase, case, counter, gauge, is_firing, requests
-from slo.rule_tests.texts import says
-from slo.rules import STACK_FILE, service_file
+from slo.rule_tests.texts import humanized, says
 
 _BUSY: Final = 1_000
 _FOR: Final = STEADY_FOR_SECONDS // SCRAPE_SECONDS
@@ -21,9 +20,8 @@ _LOADGEN: Final = {"job": "loadgen", "instance": INSTANCE}
 
 
 def stack_tests(slo: SloFile) -> dict[str, Any]:
-    """A whole promtool test file: the gap alert needs the services' recordings beside its own."""
+    """A promtool test file, without its rule_files."""
     return {
-        "rule_files": [f"../rules/{STACK_FILE}", *(f"../rules/{service_file(service)}" for service in slo.services)],
         "evaluation_interval": duration_text(SCRAPE_SECONDS),
         "tests": [*_down(slo), *_gap(slo), *_invalid(slo), _watchdog(slo)],
     }
@@ -72,7 +70,7 @@ def _gap(slo: SloFile) -> list[dict[str, Any]]:
             SCRAPE_SECONDS,
             [*server, *client(_BUSY, _BUSY)],
             [is_firing(alert.name, (_FOR - 1) * SCRAPE_SECONDS, 0), is_firing(alert.name, _AT, 1)],
-            [says(alert, _AT, _humanized(gap), {"job": "loadgen"})],
+            [says(alert, _AT, humanized(gap), {"job": "loadgen"})],
         ),
         case(
             "client and server agree",
@@ -109,7 +107,7 @@ def _invalid(slo: SloFile) -> list[dict[str, Any]]:
             SCRAPE_SECONDS,
             lateness(allowed, 3 * allowed, _BUSY),
             [is_firing(alert.name, (_FOR - 1) * SCRAPE_SECONDS, 0), is_firing(alert.name, _AT, 1)],
-            [says(alert, _AT, _humanized(allowed + 0.99 * 2 * allowed), {"job": "loadgen"})],
+            [says(alert, _AT, humanized(allowed + 0.99 * 2 * allowed), {"job": "loadgen"})],
         ),
         case(
             "requests are sent in time",
@@ -128,8 +126,3 @@ def _watchdog(slo: SloFile) -> dict[str, Any]:
 
 def _named(slo: SloFile, name: str) -> Any:
     return next(alert for alert in stack_alerts(slo.services) if alert.name == name)
-
-
-def _humanized(value: float) -> str:
-    """Seconds as Prometheus's humanizeDuration writes them: four digits, SI prefix below one second."""
-    return f"{value:.4g}s" if value >= 1 else f"{value * 1000:.4g}ms"
