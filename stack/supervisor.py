@@ -196,8 +196,7 @@ class Supervisor:
             if waiting and now - began > self._start_seconds:
                 raise self._late(list(waiting))
             if waiting and now >= next_line:
-                names = ", ".join(part.component.name for part in waiting)
-                self._say(f"  waiting for {names} ({now - began:.0f} s)")
+                self._say(f"  waiting for {_and_their_last_words(list(waiting))} ({now - began:.0f} s)")
                 next_line += _STILL_WAITING_SECONDS
             if waiting:
                 time.sleep(_POLL_SECONDS)
@@ -239,6 +238,13 @@ def log_tail(log: Path, lines: int = _TAIL_LINES) -> list[str]:
             return file.read().decode(errors="replace").splitlines()[-lines:]
     except OSError as error:
         return [f"(cannot be read: {error.strerror})"]
+
+
+def _and_their_last_words(parts: Sequence[_Part]) -> str:
+    """Their names; of the last one also what its log says that it is doing."""
+    names = ", ".join(part.component.name for part in parts)
+    words = log_tail(parts[0].log, 1) if len(parts) == 1 else []
+    return f"{names}: {words[0][:100]}" if words else names
 
 
 def _poll_ready(url: str, given_up: threading.Event) -> None:

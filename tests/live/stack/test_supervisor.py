@@ -182,6 +182,15 @@ def test_one_that_never_gets_ready_is_named_with_what_it_answers(make: Make, sup
     assert supervisor.pids == {}
 
 
+def test_a_long_wait_says_for_what_and_what_that_is_doing(
+    make: Make, supervise: Any, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stack.supervisor._STILL_WAITING_SECONDS", 0.5)
+    supervise(make("slow", "--ready-after", 3)).start()
+    waits = [line for line in told.lines if "waiting for slow" in line]
+    assert "slow begins on CPUs" in waits[-1]
+
+
 def test_nothing_of_a_parts_own_family_survives_it(make: Make, supervise: Any, all_gone: Gone, tmp_path: Path) -> None:
     """Neither when it is stopped nor when it dies by itself."""
     supervisor = supervise(make("parent", "--grandchild", tmp_path / "one"))
