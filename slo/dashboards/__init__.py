@@ -3,7 +3,10 @@
 from typing import Any
 
 from slo.config import SloFile
+from slo.dashboards.batcher import batcher_dashboard
+from slo.dashboards.health import health_dashboard
 from slo.dashboards.latency import latency_dashboard
+from slo.dashboards.objective import objective_dashboard
 
 
 def dashboards(slo: SloFile) -> dict[str, dict[str, Any]]:
@@ -11,5 +14,10 @@ def dashboards(slo: SloFile) -> dict[str, dict[str, Any]]:
     built = []
     for index, service in enumerate(slo.services):
         suffix = f"-{service.job}" if index else ""
-        built.append(latency_dashboard(service, f"latency-vs-throughput{suffix}"))
+        built += [
+            latency_dashboard(service, f"latency-vs-throughput{suffix}"),
+            batcher_dashboard(service, f"batcher{suffix}"),
+            objective_dashboard(service, f"slo{suffix}"),
+        ]
+    built.append(health_dashboard(slo))
     return {f"{dashboard['uid']}.json": dashboard for dashboard in built}

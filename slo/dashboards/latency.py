@@ -29,11 +29,10 @@ from slo.expressions import good_requests, job_requests, quantile, ratio, select
 from slo.recording import budget_remaining_name
 from slo.text import percent, seconds
 
-UID: Final = "latency-vs-throughput"
 _NEAR: Final = 0.8  # share of a limit from which a figure turns amber
 
 
-def latency_dashboard(service: Service, uid: str = UID) -> dict[str, Any]:
+def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
     """DESIGN's first dashboard, for one service of slo.yaml."""
     threshold = seconds(service.threshold_seconds)
     buckets = job_requests(service, "_bucket")
