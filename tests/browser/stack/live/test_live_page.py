@@ -1,0 +1,197 @@
+"""What a viewer sees: the files' panels, numbers that move, alert marks, and plain words when there is nothing."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stack.binaries import Binaries
+from tests.live.stack.live.world import FakeService, exporter, live_page, prometheus, until
+
+RULES = """
+groups:
+  - name: test
+    rules:
+      - alert: LatencySLOBreach
+        expr: histogram_quantile(0.99, sum by (le) (rate(inference_request_duration_seconds_bucket[5s]))) > 0.05
+        labels: {severity: page, job: inference}
+"""
+UID = "latency-vs-throughput"
+
+
+@dataclass
+class World:
+    url: str
+    service: FakeService
+    dashboards: Path
+
+
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def copied(root: Path, directory: Path) -> Path:
+    for path in (root / "grafana" / "dashboards").glob("*.json"):
+        (directory / path.name).write_bytes(path.read_bytes())
+    return directory
+
+
+@pytest.fixture(scope="module")
+def world(root: Path, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    service = FakeService(rate=400, median_seconds=0.005)
+    dashboards = copied(root, tmp_path_factory.mktemp("dashboards"))
+    directory = tmp_path_factory.mktemp("world")
+    with (
+        exporter(service) as target,
+        prometheus(binaries.prometheus, port(), directory, target, RULES) as prometheus_url,
+        live_page(port(), prometheus_url, dashboards, directory / "live.log") as url,
+    ):
+        yield World(url, service, dashboards)
+
+
+def drawn(page: Any) -> None:
+    page.wait_for_selector("html[data-drawn]", state="attached")
+
+
+def panel(page: Any, title: str, kind: str) -> Any:
+    """The first panel of that title and type."""
+    return page.locator(f'article[data-type="{kind}"][aria-label="{title}"]').first
+
+
+def milliseconds(text: str) -> float:
+    """The number that a tile shows: "31.7 ms" or "1.2 s"."""
+    number, unit = text.replace(",", "").split()
+    return float(number) * {"ms": 1.0, "s": 1000.0, "µs": 0.001}[unit]
+
+
+def test_the_p99_moves_the_alert_is_marked_and_nothing_flickers(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    page = open_page(f"{world.url}/d/{UID}?from=now-5m&to=now")
+    drawn(page)
+    p99 = panel(page, "p99", "stat").locator(".value")
+    until(lambda: " ms" in p99.inner_text(), 40, "a p99 in milliseconds")
+    before = milliseconds(p99.inner_text())
+    assert 8 < before < 30
+    latency = panel(page, "Latency", "timeseries")
+    latency.locator(".main-svg .scatterlayer path.js-line").first.wait_for(state="attached")
+    page.evaluate("() => { document.querySelector('article[data-type=timeseries] .main-svg').kept = true; }")
+
+    world.service.median_seconds = 0.05
+
+    until(lambda: milliseconds(p99.inner_text()) > 60, 60, "the p99 follows the service")
+    assert "over 50 ms" in panel(page, "p99", "stat").inner_text()  # said, not only coloured
+    page.locator("#firing:not([hidden]) b", has_text="LatencySLOBreach").wait_for()
+    latency.locator(".annotation-text", has_text="LatencySLOBreach").wait_for(state="attached")
+    # Redrawn in place all the while: the very same element.
+    assert page.evaluate("() => document.querySelector('article[data-type=timeseries] .main-svg').kept") is True
+    world.service.median_seconds = 0.005
+    assert complaints == []
+
+
+def test_a_panel_that_is_added_to_the_file_appears(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    page = open_page(f"{world.url}/d/{UID}")
+    drawn(page)
+    file = next(path for path in world.dashboards.glob("*.json") if json.loads(path.read_text())["uid"] == UID)
+    document = json.loads(file.read_text())
+    added = {
+        "id": 4711, "type": "timeseries", "title": "Added while looking",
+        "gridPos": {"x": 0, "y": 900, "w": 24, "h": 6},
+        "fieldConfig": {"defaults": {"unit": "reqps"}},
+        "targets": [{"expr": "sum(rate(inference_request_duration_seconds_count[20s]))", "legendFormat": "answered"}],
+    }  # fmt: skip
+    file.write_text(json.dumps({**document, "panels": [*document["panels"], added]}))
+
+    found = panel(page, "Added while looking", "timeseries")  # the open page notices by itself
+    found.locator("path.js-line").wait_for(state="attached")
+    assert "answered" in found.locator(".legend").inner_text()
+    file.write_text(json.dumps(document))
+    assert complaints == []
+
+
+def test_a_failed_query_shows_its_message_in_its_panel(world: World, open_page: Callable[..., Any]) -> None:
+    broken = {"id": 1, "type": "timeseries", "title": "Broken", "targets": [{"expr": "sum(rate("}]}
+    (world.dashboards / "broken.json").write_text(json.dumps({"uid": "broken", "title": "B", "panels": [broken]}))
+    page = open_page(f"{world.url}/d/broken")
+    message = panel(page, "Broken", "timeseries").locator(".message.error")
+    message.wait_for()
+    assert "Query A failed: bad_data:" in message.inner_text()
+    (world.dashboards / "broken.json").unlink()
+
+
+def test_time_range_legend_theme_and_enlarging(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    page = open_page(f"{world.url}/d/{UID}", color_scheme="dark")
+    drawn(page)
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    dark = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    page.locator("#theme").click()
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") != dark
+
+    page.locator("#range").select_option("now-1h")
+    assert "from=now-1h" in page.url
+
+    throughput = panel(page, "Throughput", "timeseries")
+    entry = throughput.locator(".legend button").first
+    entry.click()
+    assert entry.get_attribute("aria-pressed") == "false"
+
+    throughput.hover()
+    throughput.locator(".enlarge").click()
+    box = throughput.bounding_box()
+    assert box["width"] > 1300
+    assert box["height"] > 700
+    page.keyboard.press("Escape")
+    assert throughput.bounding_box()["width"] < 1000
+    assert complaints == []
+
+
+def test_a_phone_needs_no_sideways_scrolling(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    page = open_page(f"{world.url}/d/{UID}", viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    drawn(page)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    tile = panel(page, "p99", "stat").bounding_box()
+    assert 150 < tile["width"] < 200  # two beside each other
+    assert complaints == []
+
+
+def test_without_prometheus_the_page_says_what_to_do(
+    root: Path, free_port: Callable[[], int], tmp_path: Path, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    with live_page(free_port(), nobody, root / "grafana" / "dashboards", tmp_path / "log") as url:
+        page = open_page(f"{url}/d/{UID}")
+        banner = page.locator("#banner:not([hidden])")
+        banner.wait_for()
+        assert "No Prometheus." in banner.inner_text()
+        assert f"no Prometheus at {nobody}: connection refused" in banner.inner_text()
+        assert "make up" in banner.inner_text()
+        page.close()
+    assert complaints == []
+
+
+def test_an_idle_service_is_not_an_error(
+    root: Path, binaries: Binaries, free_port: Callable[[], int], tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    service = FakeService(rate=0)
+    with (
+        exporter(service) as target,
+        prometheus(binaries.prometheus, free_port(), tmp_path / "p", target) as prometheus_url,
+        live_page(free_port(), prometheus_url, root / "grafana" / "dashboards", tmp_path / "log") as url,
+    ):
+        page = open_page(f"{url}/d/{UID}")
+        page.locator("#banner:not([hidden])", has_text="No traffic yet.").wait_for()
+        assert page.locator("#banner a").inner_text() == "Start load in Locust"
+        assert "no traffic" in panel(page, "p99", "stat").inner_text().lower()
+        page.close()
