@@ -22,10 +22,10 @@ class Director:
         self._environment = environment
         self._shared: tuple[str, ...] = ()
 
-    def start(self) -> None:
-        """Listen to Locust, and watch workers come and go."""
+    def start(self) -> gevent.Greenlet:
+        """Listen to Locust, and watch workers come and go in a greenlet, which is given back."""
         self._environment.events.test_start.add_listener(self._on_test_start)
-        gevent.spawn(self._watch)
+        return gevent.spawn(self._watch)
 
     @property
     def running(self) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loadtest.connection import parse_target
 from loadtest.settings import MAX_CAP, LoadSettings, SettingsError
+from loadtest.target import parse_target
 
 # Fields of Locust 2.47's own form.
 LOCUST_FIELDS: Final = ("user_count", "spawn_rate", "host", "user_classes", "shape_class", "run_time", "profile")

@@ -15,12 +15,13 @@ from gevent.event import Event
 
 from loadtest.account import Account
 from loadtest.arrivals import Share
-from loadtest.connection import Connection, parse_target
+from loadtest.connection import Connection
 from loadtest.recorder import Recorder
 from loadtest.report import Report
 from loadtest.rows import PATH, prepared_requests
 from loadtest.scheduler import ArrivalTaker, Scheduler
 from loadtest.settings import LoadSettings, parse_rows
+from loadtest.target import parse_target
 
 PLAN_MESSAGE: Final = "load_plan"  # {"settings": …, "index": …, "workers": …}
 REPORT_KEY: Final = "load"  # in the reports that workers send to the master anyway
@@ -53,13 +54,13 @@ class LoadGenerator:
         self._told: set[int] = set()
         self._prepared_for: tuple[Any, ...] = ()
 
-    def start(self) -> None:
-        """Listen to Locust and start the scheduler greenlet."""
+    def start(self) -> gevent.Greenlet:
+        """Listen to Locust and start the scheduler greenlet, which is given back."""
         events = self._environment.events
         events.test_start.add_listener(self._on_test_start)
         events.test_stopping.add_listener(self._on_test_stopping)
         self._environment.runner.register_message(PLAN_MESSAGE, self._on_plan)
-        gevent.spawn(self._run)
+        return gevent.spawn(self._run)
 
     def report(self) -> Report:
         """Counts and state of this process."""

@@ -14,7 +14,6 @@ from locust import events as locust_events
 from locust.runners import MasterRunner, WorkerRunner
 from prometheus_client import disable_created_metrics, make_wsgi_app
 
-from loadtest.connection import TargetError, parse_target
 from loadtest.director import Director
 from loadtest.figures import bucket_response_time
 from loadtest.generator import REPORT_KEY, LoadGenerator
@@ -22,6 +21,7 @@ from loadtest.metrics import registry
 from loadtest.report import WorkerReports
 from loadtest.rows import PATH, RowsError, digit_rows
 from loadtest.settings import ARRIVALS, LoadSettings, SettingsError
+from loadtest.target import TargetError, parse_target
 from loadtest.user import ClosedLoopUser, OpenLoopUser
 from loadtest.web import RunCounts, attach
 from slo.config import SloError

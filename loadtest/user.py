@@ -1,7 +1,7 @@
 """Locust users that send prepared requests over one kept connection: under the schedule, or one after the other."""
 
 import time
-from typing import Any, Final
+from typing import Any
 
 from gevent import get_hub
 from gevent.hub import Waiter
@@ -11,18 +11,8 @@ from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST
 
 from loadtest.connection import ExchangeFailed
 from loadtest.generator import METHOD, LoadGenerator
+from loadtest.recorder import outcome_of
 from loadtest.rows import PATH
-
-_SHED: Final = (429, 503)  # turned away on purpose; not the client's mistake
-
-
-def outcome_of(status: int) -> str:
-    """The `outcome` label of a reply."""
-    if 200 <= status < 300:
-        return "ok"
-    if status in _SHED:
-        return "shed"
-    return "client_error" if 400 <= status < 500 else "failed"
 
 
 class BadStatus(Exception):

@@ -7,11 +7,11 @@ from typing import Any, Final
 from flask import Flask, Response, jsonify, request
 from werkzeug.datastructures import ImmutableMultiDict
 
-from loadtest.connection import TargetError
 from loadtest.director import Director
 from loadtest.form import Now, complete_form
 from loadtest.report import Report
 from loadtest.settings import SettingsError
+from loadtest.target import TargetError
 
 _SWARM: Final = "locust.swarm"  # Flask endpoints of Locust 2.47
 _INDEX: Final = "locust.index"
@@ -101,7 +101,7 @@ def attach(app: Flask, environment: Any, director: Director, counts: RunCounts, 
         if request.endpoint == _SWARM and director.running and response.get_json()["success"]:
             director.share_out()
         if request.endpoint == _INDEX and response.status_code == 200:
-            values = json.dumps(director.settings.as_dict()).replace("<", "\\u003c")
+            values = json.dumps(director.settings.as_dict())  # checked settings: none can hold markup
             page = response.get_data(as_text=True)
             at = page.index("</body>")
             strip = _STRIP % {"values": values}

@@ -1,0 +1,109 @@
+"""A process's load generator follows Locust's events and the director's plans. Nothing here runs a greenlet."""
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loadtest.generator import LoadGenerator, NoFreeUser
+from loadtest.settings import LoadSettings
+
+
+class Hook:
+    def __init__(self) -> None:
+        self.listeners: list[Callable[..., None]] = []
+        self.fired: list[dict[str, Any]] = []
+
+    def add_listener(self, listener: Callable[..., None]) -> None:
+        self.listeners.append(listener)
+
+    def fire(self, **values: Any) -> None:
+        self.fired.append(values)
+        for listener in self.listeners:
+            listener(**values)
+
+
+class World:
+    def __init__(self) -> None:
+        self.listeners: dict[str, Callable[..., None]] = {}
+        self.environment = SimpleNamespace(
+            events=SimpleNamespace(test_start=Hook(), test_stopping=Hook(), request=Hook()),
+            runner=SimpleNamespace(register_message=self.listeners.__setitem__),
+            host="http://127.0.0.1:8000",
+        )
+        self.generator = LoadGenerator(self.environment, (0.1, 1.0))
+        self.greenlet = self.generator.start()
+        self.followed: list[Any] = []
+        self.generator.scheduler.follow = self.followed.append  # type: ignore[method-assign]
+
+    def plan(self, **values: Any) -> None:
+        data = {"settings": LoadSettings().with_values(values).as_dict(), "index": 0, "workers": 1}
+        self.listeners["load_plan"](environment=self.environment, msg=SimpleNamespace(data=data))
+
+    def begin(self) -> None:
+        self.environment.events.test_start.fire(environment=self.environment)
+
+    def end(self) -> None:
+        self.environment.events.test_stopping.fire(environment=self.environment)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.greenlet.kill(block=False)
+
+
+def test_a_plan_waits_for_the_run_to_start(world: World) -> None:
+    world.plan(rate=5)
+    assert world.followed == []
+    world.begin()
+    assert [plan.curve.rate(0) for plan in world.followed] == [5]
+
+
+def test_a_run_waits_for_its_plan(world: World) -> None:
+    """A worker that joins late hears that there is a run before it hears its share of it."""
+    world.begin()
+    assert world.followed == []
+    world.plan(rate=5)
+    assert len(world.followed) == 1
+
+
+def test_an_edit_of_the_rate_is_followed_one_of_the_timeout_begins_no_ramp_again(world: World) -> None:
+    world.plan(arrivals="ramp")
+    world.begin()
+    world.plan(arrivals="ramp", timeout_seconds=7, rows_per_request="8")
+    assert len(world.followed) == 1
+    assert world.generator.settings.timeout_seconds == 7
+    assert b"X-Request-Timeout-Ms: 7000" in world.generator.requests[0]
+    world.plan(arrivals="ramp", ramp_to_rate=5)
+    assert len(world.followed) == 2
+
+
+def test_the_plan_of_a_run_that_ended_does_not_start_the_next(world: World) -> None:
+    world.plan(rate=5)
+    world.begin()
+    world.end()
+    world.begin()
+    assert len(world.followed) == 1
+    world.plan(rate=5)  # the same values, and still a new start
+    assert len(world.followed) == 2
+
+
+def test_a_drop_is_a_failure_for_locust_without_a_time(world: World) -> None:
+    world.generator._dropped()
+    (fired,) = world.environment.events.request.fired
+    assert fired["response_time"] is None
+    assert isinstance(fired["exception"], NoFreeUser)
+    assert (fired["request_type"], fired["name"]) == ("POST", "/predict")
+
+
+def test_what_is_refused_is_told_once_per_status_and_run(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        world.generator.tell_once(400, b'{"error": "64 features expected"}')
+    world.generator.tell_once(500, b"")
+    assert [record.getMessage() for record in caplog.records] == [
+        'the first reply with status 400 says: {"error": "64 features expected"}',
+        "the first reply with status 500 says: ",
+    ]

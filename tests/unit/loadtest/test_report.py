@@ -1,0 +1,120 @@
+"""Reports of workers and their sum, and the metrics made of them, by value."""
+
+import json
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from loadtest.account import Account
+from loadtest.metrics import registry
+from loadtest.recorder import Recorder
+from loadtest.report import FRESH_SECONDS, Report, WorkerReports
+from slo import names
+from slo.buckets import duration_edges
+
+EDGES = duration_edges(0.05)
+
+
+def busy_report(now: float = 10.0) -> Report:
+    """3 offered: one done in 40 ms (20 of them waiting to be sent), one in flight since 9.5, one dropped."""
+    account, recorder = Account(), Recorder(EDGES, ("/predict",))
+    done = account.start(9.0)
+    account.start(9.5)
+    account.drop()
+    account.finish(done, ok=True)
+    recorder.lateness.observe(0.02)
+    recorder.observe("/predict", "ok", 0.04, 0.02)
+    return Report.of(account, recorder, rate=30.0, now=now)
+
+
+def exported(report: Report) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    text = generate_latest(registry(lambda: report)).decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_report_as_json() -> None:
+    assert busy_report().as_json() == {
+        "offered": 3,
+        "started": 2,
+        "dropped": 1,
+        "completed": 1,
+        "failed": 0,
+        "unfinished": 0,
+        "in_flight": 1,
+        "oldest_in_flight_seconds": 0.5,
+        "target_rate": 30.0,
+    }
+
+
+def test_metrics_by_value() -> None:
+    values = exported(busy_report())
+    ok = (("name", "/predict"), ("outcome", "ok"))
+
+    def bucket(metric: str, le: str) -> float:
+        return values[metric + "_bucket", (("le", le), *ok)]
+
+    assert bucket(names.LOADGEN_REQUEST_DURATION, "0.032") == 0
+    assert bucket(names.LOADGEN_REQUEST_DURATION, "0.04") == 1
+    assert bucket(names.LOADGEN_REQUEST_DURATION, "0.05") == 1  # the SLO's edge
+    assert bucket(names.LOADGEN_SERVICE_DURATION, "0.02") == 1
+    assert values[names.LOADGEN_REQUEST_DURATION + "_sum", ok] == pytest.approx(0.04)
+    assert values[names.LOADGEN_DISPATCH_LATENESS + "_bucket", (("le", "0.02"),)] == 1
+    assert values[names.LOADGEN_DISPATCH_LATENESS + "_count", ()] == 1
+    assert {state: values[names.LOADGEN_ARRIVALS, (("state", state),)] for state in names.ARRIVAL_STATES} == {
+        "offered": 3,
+        "started": 2,
+        "dropped": 1,
+    }
+    assert values[names.LOADGEN_IN_FLIGHT, ()] == 1
+    assert values[names.LOADGEN_OLDEST_IN_FLIGHT, ()] == 0.5
+    assert values[names.LOADGEN_TARGET_RATE, ()] == 30
+
+
+def test_all_children_exist_before_the_first_request_and_nothing_else_does() -> None:
+    values = exported(Report(Recorder(EDGES, ("/predict",))))
+    assert set(values.values()) == {0.0}
+    outcomes = {dict(labels)["outcome"] for name, labels in values if name == "loadgen_request_duration_seconds_count"}
+    assert outcomes == set(names.OUTCOMES)
+    families = {name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") for name, _ in values}
+    assert families == {value for key, value in vars(names).items() if key.startswith("LOADGEN_")}
+
+
+def test_the_master_adds_up_its_workers() -> None:
+    clock = [0.0]
+    workers = WorkerReports(EDGES, ("/predict",), lambda: clock[0])
+    workers.receive("a", busy_report(now=10.0).packed())
+    workers.receive("b", busy_report(now=11.0).packed())
+    whole = workers.sum()
+    assert whole.counts["offered"] == 6
+    assert (whole.in_flight, whole.oldest_seconds, whole.rate) == (2, 1.5, 60)
+    assert whole.recorder.totals["/predict", "ok"].total == 2
+    assert whole.recorder.lateness.total == 2
+
+
+def test_a_report_that_comes_twice_or_is_lost_changes_nothing() -> None:
+    workers = WorkerReports(EDGES, ("/predict",), lambda: 0.0)
+    for _ in range(3):
+        workers.receive("a", busy_report().packed())
+    assert workers.sum().counts["offered"] == 3
+
+
+def test_a_silent_worker_keeps_its_counts_but_has_no_load_any_more() -> None:
+    clock = [0.0]
+    workers = WorkerReports(EDGES, ("/predict",), lambda: clock[0])
+    workers.receive("dead", busy_report().packed())
+    clock[0] = FRESH_SECONDS + 1
+    workers.receive("alive", busy_report().packed())
+    whole = workers.sum()
+    assert whole.counts["offered"] == 6
+    assert (whole.in_flight, whole.rate) == (1, 30)
+
+
+def test_a_report_can_travel_as_json() -> None:
+    workers = WorkerReports(EDGES, ("/predict",), lambda: 0.0)
+    workers.receive("a", json.loads(json.dumps(busy_report().packed())))
+    assert exported(workers.sum()) == exported(busy_report())

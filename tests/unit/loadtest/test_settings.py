@@ -1,0 +1,119 @@
+"""Load settings: a bad value is one sentence, a good one has its type, and the plan follows."""
+
+from typing import Any
+
+import pytest
+
+from loadtest.arrivals import Share
+from loadtest.settings import LoadSettings, SettingsError, parse_rows, parse_steps
+
+BAD = [
+    ("rate", "-5", "rate is '-5'; expected a number above 0 and at most 100000 arrivals per second"),
+    ("rate", 0, "rate is 0; expected a number above 0 and at most 100000 arrivals per second"),
+    ("rate", "nan", "rate is 'nan'; expected a number above 0 and at most 100000 arrivals per second"),
+    ("rate", "inf", "rate is 'inf'; expected a number above 0 and at most 100000 arrivals per second"),
+    ("rate", "100001", "rate is '100001'; expected a number above 0 and at most 100000 arrivals per second"),
+    ("rate", "many", "rate is 'many'; expected a number above 0 and at most 100000 arrivals per second"),
+    ("rate", "", "rate is ''; expected a number above 0 and at most 100000 arrivals per second"),
+    ("arrivals", "trace", "arrivals is 'trace'; expected one of constant, poisson, ramp, steps, spike"),
+    ("seed", "-1", "seed is '-1'; expected a whole number from 0 to 9223372036854775807"),
+    ("seed", "1.5", "seed is '1.5'; expected a whole number from 0 to 9223372036854775807"),
+    ("seed", "²", "seed is '²'; expected a whole number from 0 to 9223372036854775807"),
+    ("timeout_seconds", 0, "timeout_seconds is 0; expected a number above 0 and at most 600 seconds"),
+    ("ramp_to_rate", -1, "ramp_to_rate is -1; expected a number from 0 to 100000 arrivals per second"),
+    ("ramp_seconds", 0, "ramp_seconds is 0; expected a number above 0 and at most 604800 seconds"),
+    ("spike_after_seconds", -1, "spike_after_seconds is -1; expected a number from 0 to 604800 seconds"),
+    ("rows_per_request", "0", "expected a whole number from 1 to 4096, or a mix such as 1,8,64"),
+    ("rows_per_request", "1,", "expected a whole number from 1 to 4096, or a mix such as 1,8,64"),
+    ("rows_per_request", "5000", "expected a whole number from 1 to 4096, or a mix such as 1,8,64"),
+    ("steps", "100", "steps is '100'; expected rate:seconds pairs such as 100:30,200:30"),
+    ("steps", "100:0", "seconds above 0"),
+    ("steps", "-1:5", "rates from 0 to 100000"),
+    ("steps", "0:5,0:5", "not all 0"),
+    ("steps", "nan:5", "rates from 0 to 100000"),
+    ("steps", "1:2:3", "steps is '1:2:3'"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "sentence"), BAD, ids=[f"{name}={value}" for name, value, _ in BAD])
+def test_a_bad_value_is_one_sentence(name: str, value: Any, sentence: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        LoadSettings().with_values({name: value})
+    said = str(caught.value)
+    assert sentence in said
+    assert said.startswith(f"{name} is {value!r}; expected ")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("rate", "250.5", 250.5),
+        ("rate", 1e5, 1e5),
+        ("seed", " 7 ", 7),
+        ("seed", 0, 0),
+        ("arrivals", "steps", "steps"),
+        ("rows_per_request", "1,8,64", "1,8,64"),
+        ("ramp_to_rate", "0", 0.0),
+        ("spike_after_seconds", 0, 0.0),
+        ("steps", "10:1,0:5,20:1", "10:1,0:5,20:1"),
+    ],
+)
+def test_a_good_value_is_kept_in_its_type(name: str, value: Any, kept: Any) -> None:
+    got = getattr(LoadSettings().with_values({name: value}), name)
+    assert got == kept
+    assert type(got) is type(getattr(LoadSettings(), name))
+
+
+def test_other_names_are_not_settings_and_stay_out() -> None:
+    assert LoadSettings().with_values({"num_users": -3, "host": None}) == LoadSettings()
+
+
+def test_settings_survive_the_way_to_a_worker() -> None:
+    settings = LoadSettings().with_values({"rate": 3, "arrivals": "spike", "seed": 9})
+    assert LoadSettings().with_values(settings.as_dict()) == settings
+
+
+def test_lists_are_parsed() -> None:
+    assert parse_steps("100:30, 0:1.5") == [(100, 30), (0, 1.5)]
+    assert parse_rows(" 1, 8 ") == (1, 8)
+
+
+@pytest.mark.parametrize(
+    ("given", "at", "rate"),
+    [
+        ({"arrivals": "constant", "rate": 40}, 9, 40),
+        ({"arrivals": "poisson", "rate": 40}, 9, 40),
+        ({"arrivals": "ramp", "rate": 40, "ramp_to_rate": 60, "ramp_seconds": 10}, 5, 50),
+        ({"arrivals": "steps", "steps": "10:1,20:1"}, 1.5, 20),
+        ({"arrivals": "spike", "rate": 4, "spike_rate": 9, "spike_after_seconds": 3, "spike_seconds": 2}, 4, 9),
+    ],
+)
+def test_each_kind_of_arrivals_has_its_curve(given: dict[str, Any], at: float, rate: float) -> None:
+    settings = LoadSettings().with_values(given)
+    assert settings.curve().rate(at) == rate
+    plan = settings.plan(Share(1, 2))
+    assert plan.even is (given["arrivals"] == "constant")
+    assert (plan.seed, plan.share) == (1, Share(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "cap"),
+    [
+        ({"rate": 100, "timeout_seconds": 2}, 240),
+        ({"rate": 101, "timeout_seconds": 1}, 122),  # rounded up
+        ({"rate": 0.1, "timeout_seconds": 1}, 1),
+        ({"rate": 100_000}, 20_000),  # more users than that no process bears
+        ({"arrivals": "ramp", "rate": 1, "ramp_to_rate": 500, "timeout_seconds": 1}, 600),  # the peak counts
+    ],
+)
+def test_the_default_cap_lets_every_request_wait_for_its_timeout(given: dict[str, Any], cap: int) -> None:
+    assert LoadSettings().with_values(given).default_cap() == cap
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [({"timeout_seconds": 9}, True), ({"rows_per_request": "8"}, True), ({"rate": 9}, False), ({"seed": 9}, False)],
+)
+def test_only_some_settings_decide_when_requests_start(change: dict[str, Any], same: bool) -> None:
+    assert LoadSettings().same_arrivals(LoadSettings().with_values(change)) is same
