@@ -6,17 +6,17 @@ Its own server on its own threads, so that a scrape neither waits behind inferen
 import hmac
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import orjson
 import waitress
 from flask import Flask, Response, request
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from werkzeug.exceptions import HTTPException
 
 from service.batching.policy import Knobs
+from service.exposition import CONTENT_TYPE
 from service.handler import error_body
 from service.health import Health
 from service.protocol.errors import Refused, shown
@@ -44,7 +44,7 @@ class AdminServices:
 
     batcher: Turnable
     health: Health
-    registry: CollectorRegistry
+    metrics: Callable[[], bytes]
     slowest: Slowest
     token: str | None
 
@@ -57,7 +57,7 @@ def create_app(services: AdminServices) -> Flask:
 
     @app.get("/metrics")
     def metrics() -> Response:
-        return Response(generate_latest(services.registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+        return Response(services.metrics(), content_type=CONTENT_TYPE)
 
     @app.get("/healthz")
     def healthz() -> Response:

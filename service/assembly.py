@@ -8,14 +8,16 @@ import a2wsgi
 import numpy as np
 from flask import Flask
 
-from service import admin, metrics, web
+from service import admin, web
 from service.batching.batcher import Batcher
 from service.batching.policy import Knobs
 from service.batching.records import Runner
 from service.delivery import deliver
+from service.exposition import Exposition, Facts
 from service.front import ASGI, Front
 from service.handler import Handler
 from service.health import Health
+from service.ledger import Ledger
 from service.links import Link
 from service.models import ModelInfo
 from service.protocol.signature import Limits, Output, Signature
@@ -39,7 +41,7 @@ class Assembly:
     front: Front
     web: Flask
     admin: Flask
-    ledger: metrics.Ledger
+    ledger: Ledger
 
 
 def assemble(
@@ -53,7 +55,7 @@ def assemble(
     """The whole service around `runners`; SloError if the SLO file does not know it."""
     objective: Service = slo_file.service(JOB)
     signature = _signature(info, settings.model_name)
-    ledger = metrics.Ledger(web.ROUTES, slo_file.duration_edges, settings.queue_capacity_rows)
+    ledger = Ledger(web.ROUTES, slo_file.duration_edges, settings.queue_capacity_rows)
     slowest = Slowest()
 
     def record(ended: RequestRecord) -> None:
@@ -70,16 +72,16 @@ def assemble(
     limits = Limits(settings.max_request_rows, settings.max_request_bytes)
     handler = Handler(signature, limits, settings.request_timeout_seconds, batcher, record)
     health = Health(batcher)
-    facts = metrics.Facts(signature.name, info.runtime, VERSION, objective.threshold_seconds, objective.objective)
+    facts = Facts(signature.name, info.runtime, VERSION, objective.threshold_seconds, objective.objective)
     app = web.create_app(web.Services(handler, health, record, lambda: batcher.knobs, links, VERSION, example_row))
-    registry = metrics.registry(metrics.ServiceCollector(ledger, batcher, handler, facts))
+    exposition = Exposition(ledger, batcher, handler, facts)
     return Assembly(
         batcher,
         handler,
         health,
         Front(handler, cast(ASGI, a2wsgi.WSGIMiddleware(app, workers=FLASK_THREADS)), health),
         app,
-        admin.create_app(admin.AdminServices(batcher, health, registry, slowest, settings.admin_token)),
+        admin.create_app(admin.AdminServices(batcher, health, exposition.render, slowest, settings.admin_token)),
         ledger,
     )
 

@@ -9,7 +9,7 @@ Nothing here blocks, and nothing here knows an event loop or a server. One recor
 
 import math
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -88,6 +88,7 @@ class Handler:
         self._batcher = batcher
         self._record = record
         self._clock = clock
+        self._dtype = signature.dtype.name  # numpy makes the text anew at each look
         self._in_flight: dict[int, Pending] = {}  # by id(); adding and removing an entry is atomic
 
     @property
@@ -117,7 +118,7 @@ class Handler:
         self._in_flight[id(pending)] = pending
         try:
             for method in pending.methods:
-                ticket = Ticket(rows, self._group(method, rows), deadline, waiter())
+                ticket = Ticket(rows, (method, self._dtype, rows.shape[1]), deadline, waiter())
                 self._batcher.submit(ticket)
                 pending.tickets.append(ticket)
         except errors.BatcherError as error:
@@ -136,8 +137,7 @@ class Handler:
             body, length = self._write(pending)
         except (TypeError, ValueError) as error:
             return self._failed(pending, errors.ModelFailed(f"the model's result cannot be written: {error}"))
-        queue, model = max(t.queue_seconds for t in tickets), max(t.model_seconds for t in tickets)
-        batch_rows = max(t.batch_rows for t in tickets)
+        queue, model, batch_rows = _stages(tickets)
         headers = [
             JSON_TYPE if length is None else BINARY_TYPE,
             (b"content-length", b"%d" % len(body)),
@@ -193,9 +193,6 @@ class Handler:
         results = [(method, ticket.result) for method, ticket in zip(pending.methods, pending.tickets, strict=True)]
         return v2.write(results, pending.wanted, self.signature)
 
-    def _group(self, method: str, rows: Any) -> Hashable:
-        return (method, self.signature.dtype.name, rows.shape[1])
-
     def _timeout(self, headers: Mapping[bytes, bytes]) -> float:
         text = headers.get(b"x-request-timeout-ms")
         if text is None:
@@ -222,7 +219,6 @@ class Handler:
         """Takes the request out of flight and records it; only the first call for a request counts."""
         if self._in_flight.pop(id(pending), None) is None:
             return
-        tickets: Sequence[Ticket] = pending.tickets
         self._record(
             RequestRecord(
                 pending.route,
@@ -231,12 +227,22 @@ class Handler:
                 self._clock() - pending.started,
                 reason,
                 pending.rows,
-                max((t.queue_seconds for t in tickets), default=0.0),
-                max((t.model_seconds for t in tickets), default=0.0),
-                max((t.batch_rows for t in tickets), default=0),
+                *_stages(pending.tickets),
                 pending.traceparent,
             )
         )
+
+
+def _stages(tickets: Sequence[Ticket]) -> tuple[float, float, int]:
+    """(queue seconds, model seconds, batch rows) of a request, the largest of its tickets' each."""
+    if len(tickets) == 1:  # nearly always
+        ticket = tickets[0]
+        return ticket.queue_seconds, ticket.model_seconds, ticket.batch_rows
+    return (
+        max((ticket.queue_seconds for ticket in tickets), default=0.0),
+        max((ticket.model_seconds for ticket in tickets), default=0.0),
+        max((ticket.batch_rows for ticket in tickets), default=0),
+    )
 
 
 def status_of(error: errors.BatcherError) -> tuple[int, Outcome]:

@@ -23,14 +23,14 @@ class Link:
 
 
 PARTS: Final = (
-    Link("Live page", "p95, p99 and throughput as they are now", "LIVE_PORT", 8050),
+    Link("Live page", "p95, p99 and throughput, live", "LIVE_PORT", 8050),
     Link("Locust", "start load, edit its rate while it runs", "LOCUST_PORT", 8089),
     Link("Alert inbox", "what would have paged somebody", "INBOX_PORT", 8060),
     Link("Slowest requests", "of the last minutes, with stage times", "SERVICE_ADMIN_PORT", 8001, "/admin/slowest"),
     Link("Metrics", "what Prometheus scrapes here", "SERVICE_ADMIN_PORT", 8001, "/metrics"),
     Link("Prometheus", "any other question", "PROMETHEUS_PORT", 9090),
     Link("Alertmanager", "silences and grouping", "ALERTMANAGER_PORT", 9093),
-    Link("Grafana", "the dashboards, with Docker or a grafana binary", "GRAFANA_PORT", 3000),
+    Link("Grafana", "the same dashboards, if it runs", "GRAFANA_PORT", 3000),
     Link("Client metrics", "what the load generator saw", "LOCUST_METRICS_PORT", 9646, "/metrics"),
 )
 

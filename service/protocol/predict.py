@@ -31,8 +31,7 @@ def parse(body: bytes, signature: Signature, limits: Limits) -> Call:
         raise Refused(400, "instances is empty; expected at least one row")
     if len(instances) > limits.rows:
         raise too_many_rows(len(instances), limits)
-    array = rows.from_lists(instances, "instances", signature, rows.may_hold_booleans(body))
-    return Call(array, (method,))
+    return Call(rows.from_lists(instances, "instances", signature), (method,))
 
 
 def too_many_rows(count: int, limits: Limits) -> Refused:

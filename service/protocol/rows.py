@@ -1,10 +1,10 @@
 """Lists of numbers become one array; whatever is no number is refused with its place.
 
-The quick way trusts numpy and then looks at what came out. numpy turns true into 1, so a body that may hold a boolean
-(it has one of the letters that only `true` and `false` bring in) takes the slow way, which looks at every value.
+numpy takes true for 1, "1" for 1 and null for NaN, so the types are looked at first, quickly; only what is not all
+numbers, or not in rows of one length, goes the slow way, which can say where the first wrong value is.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,53 +13,40 @@ from service.protocol.errors import Refused, shown
 from service.protocol.json_body import kind
 from service.protocol.signature import Signature
 
-
-def may_hold_booleans(body: bytes) -> bool:
-    """False only if no `true` or `false` can stand in `body`."""
-    return b"u" in body or b"f" in body
+_NUMBERS: Final = frozenset((int, float))  # by exact type: a bool is an int too
 
 
-def from_lists(values: list[Any], where: str, signature: Signature, suspicious: bool) -> npt.NDArray[np.floating]:
-    """`values`, a non-empty list of rows, as an array of the signature's dtype; Refused (400) says what is wrong.
-
-    `suspicious` says that the values may hold booleans.
-    """
-    try:
-        array: npt.NDArray[Any] | None = np.array(values)
-    except (ValueError, OverflowError):
-        array = None  # ragged, or nested too deep: the slow way finds where
-    if suspicious or array is None or array.dtype.kind not in "fiu" or array.ndim != 2:
+def from_lists(values: list[Any], where: str, signature: Signature) -> npt.NDArray[np.floating]:
+    """`values`, a non-empty list of rows, as an array of the signature's dtype; Refused (400) says what is wrong."""
+    array: npt.NDArray[np.float64] | None = None
+    if all(type(row) is list and _NUMBERS.issuperset(map(type, row)) for row in values):
+        try:
+            array = np.array(values, dtype=np.float64)
+        except ValueError:  # ragged
+            array = None
+    if array is None or array.shape[1] != (signature.features or array.shape[1] or -1):
         array = _checked(values, where, signature.features)
-    elif signature.features is not None and array.shape[1] != signature.features:
-        raise _wrong_length(f"{where}[0]", array.shape[1], signature.features)
-    elif array.shape[1] == 0:
-        raise Refused(400, f"{where}[0] is empty; expected at least one number")
     return as_input(array, where, signature)
 
 
-def from_flat(
-    values: list[Any], shape: tuple[int, int], where: str, signature: Signature, suspicious: bool
-) -> npt.NDArray[np.floating]:
+def from_flat(values: list[Any], shape: tuple[int, int], where: str, signature: Signature) -> npt.NDArray[np.floating]:
     """The same for a row-major list that `shape` says how to cut; its length must fit."""
     expected = shape[0] * shape[1]
     if len(values) != expected:
         raise Refused(400, f"{where} has {len(values)} values; expected {expected}, as shape {list(shape)} says")
-    try:
-        array: npt.NDArray[Any] | None = np.array(values)
-    except (ValueError, OverflowError):
-        array = None
-    if suspicious or array is None or array.dtype.kind not in "fiu" or array.ndim != 1:
+    if not _NUMBERS.issuperset(map(type, values)):
         for index, value in enumerate(values):
             _check_number(value, f"{where}[{index}]")
-        array = np.array(values, dtype=np.float64)
-    return as_input(array.reshape(shape), where, signature)
+    return as_input(np.array(values, dtype=np.float64).reshape(shape), where, signature)
 
 
-def as_input(array: npt.NDArray[Any], where: str, signature: Signature) -> npt.NDArray[np.floating]:
-    """Finite `array` in the model's dtype, contiguous; Refused (400) names the first value too large for it."""
+def as_input(array: npt.NDArray[np.float64], where: str, signature: Signature) -> npt.NDArray[np.floating]:
+    """Finite `array` in the model's dtype; Refused (400) names the first value too large for it."""
+    if signature.dtype.itemsize == array.dtype.itemsize:
+        return array
     try:
         with np.errstate(over="raise"):
-            return np.ascontiguousarray(array, dtype=signature.dtype)
+            return array.astype(signature.dtype)
     except FloatingPointError:
         with np.errstate(over="ignore"):
             check_finite(array.astype(signature.dtype), array, where)

@@ -47,7 +47,7 @@ def parse(body: bytes, header_length: int | None, signature: Signature, limits: 
     identity = value.get("id")
     if identity is not None and not isinstance(identity, str):
         raise Refused(400, f"id is {json_body.kind(identity)}; expected a string")
-    array = _input(_single(value.get("inputs")), head, tail, signature, limits)
+    array = _input(_single(value.get("inputs")), tail, signature, limits)
     methods, binary = _outputs(value.get("outputs"), _parameters(value, "the request"), signature)
     return Call(array, methods), Wanted(identity, binary)
 
@@ -102,9 +102,7 @@ def _single(inputs: Any) -> dict[str, Any]:
     return tensor
 
 
-def _input(
-    tensor: dict[str, Any], head: bytes, tail: memoryview, signature: Signature, limits: Limits
-) -> npt.NDArray[np.floating]:
+def _input(tensor: dict[str, Any], tail: memoryview, signature: Signature, limits: Limits) -> npt.NDArray[np.floating]:
     if not isinstance(tensor.get("name"), str):
         raise Refused(400, f"inputs[0].name is {json_body.kind(tensor.get('name'))}; expected {INPUT_NAME!r}")
     if tensor["name"] != INPUT_NAME:
@@ -117,7 +115,7 @@ def _input(
     if size is None:
         if len(tail):
             raise Refused(400, f"{len(tail)} bytes follow the JSON; expected binary_data_size in inputs[0].parameters")
-        return _from_json(tensor, shape, rows.may_hold_booleans(head), signature)
+        return _from_json(tensor, shape, signature)
     if "data" in tensor:
         raise Refused(400, "inputs[0] has both data and binary_data_size; expected one of them")
     expected = shape[0] * shape[1] * np.dtype(DATATYPES[name]).itemsize
@@ -132,20 +130,18 @@ def _input(
     return array
 
 
-def _from_json(
-    tensor: dict[str, Any], shape: tuple[int, int], suspicious: bool, signature: Signature
-) -> npt.NDArray[np.floating]:
+def _from_json(tensor: dict[str, Any], shape: tuple[int, int], signature: Signature) -> npt.NDArray[np.floating]:
     data = tensor.get("data")
     if not isinstance(data, list):
         raise Refused(400, f"inputs[0].data is {json_body.kind(data)}; expected a list of numbers")
     if data and isinstance(data[0], list):
         if len(data) != shape[0]:
             raise Refused(400, f"inputs[0].data has {len(data)} rows; expected {shape[0]}, as shape says")
-        array = rows.from_lists(data, "inputs[0].data", signature, suspicious)
+        array = rows.from_lists(data, "inputs[0].data", signature)
         if array.shape != shape:
             raise Refused(400, f"inputs[0].data has shape {list(array.shape)}; expected {list(shape)}, as shape says")
         return array
-    return rows.from_flat(data, shape, "inputs[0].data", signature, suspicious)
+    return rows.from_flat(data, shape, "inputs[0].data", signature)
 
 
 def _shape(shape: Any, signature: Signature, limits: Limits) -> tuple[int, int]:
