@@ -19,13 +19,12 @@ import yaml
 
 from service import settings as service_settings
 from service.settings import Settings
+from stack import grafana
 from stack.settings import StackSettings
 
 # `${NAME}` or `${NAME:-default}`
 VARIABLE = re.compile(r"\$\{(?P<name>[A-Z_]+)(?::-(?P<default>[^}]*))?\}")
 COMPOSE = "docker-compose.yml"
-# Settings that the compose file fixes: addresses and ports inside the container network, and paths in the image.
-FIXED = {"SERVICE_HOST", "SERVICE_ADMIN_HOST", "SERVICE_PORT", "SERVICE_ADMIN_PORT", "SERVICE_MODEL_CACHE_DIR"}
 BUILT = {"service", "locust", "inbox", "live"}
 
 
@@ -195,22 +194,25 @@ def test_every_container_has_a_health_check_and_nothing_waits_for_less(services:
             assert how == {"condition": "service_healthy"}, f"{name} on {other}"
 
 
-def test_grafana_has_no_account_and_calls_nobody(services: dict[str, dict[str, Any]]) -> None:
+def test_grafana_has_no_account_and_calls_nobody_just_as_in_the_native_stack(
+    services: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
     told = services["grafana"]["environment"]
-    assert (
-        told.items()
-        >= {
-            "GF_AUTH_ANONYMOUS_ENABLED": "true",
-            "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
-            "GF_AUTH_DISABLE_LOGIN_FORM": "true",
-            "GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true",
-            "GF_USERS_ALLOW_SIGN_UP": "false",
-            "GF_ANALYTICS_REPORTING_ENABLED": "false",
-            "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
-            "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
-            "GF_PLUGINS_PREINSTALL_DISABLED": "true",
-        }.items()
-    )
+    native = grafana.environment(StackSettings(state_dir=tmp_path))
+    areas = ("GF_AUTH_", "GF_SECURITY_", "GF_USERS_", "GF_ANALYTICS_", "GF_NEWS_", "GF_PLUGINS_")
+    shared = {name: value for name, value in native.items() if name.startswith(areas)}
+    assert len(shared) >= 10
+    assert told.items() >= shared.items()
+    assert {"PROMETHEUS_URL", "DASHBOARDS_DIR"} <= set(told)  # the provisioning files read them
+    home = Path(told["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert str(home.parent) == told["DASHBOARDS_DIR"]
+    mounts = [default(mount).split(":")[:2] for mount in services["grafana"]["volumes"]]
+    assert ["./grafana/dashboards", told["DASHBOARDS_DIR"]] in mounts
+
+
+def test_the_home_dashboard_is_there(root: Path, services: dict[str, dict[str, Any]]) -> None:
+    home = Path(services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert (root / "grafana/dashboards" / home.name).exists()
 
 
 # --- images ------------------------------------------------------------------------------------------------------
@@ -377,6 +379,7 @@ def test_haproxy_fronts_the_service_where_it_listens(root: Path, services: dict[
         str(Settings().admin_port),
     }
     assert re.search(r"^\s+balance leastconn$", config, re.MULTILINE)
+    assert re.search(r"^\s+option http-buffer-request$", config, re.MULTILINE)  # else nothing could be sent again
     retried = re.search(r"^\s+retry-on (.*)$", config, re.MULTILINE)
     assert retried is not None
     assert set(retried[1].split()) == {"conn-failure", "empty-response", "503"}
