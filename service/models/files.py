@@ -18,19 +18,10 @@ from service.models.spec import ModelError, ModelSpec
 CHECKED_TYPES: Final = ("sklearn.tree._tree.Tree",)
 
 
-def load_estimator(spec: ModelSpec, allow_pickle: bool) -> Any:
-    """The fitted estimator of a .skops or .joblib file. Raises ModelError."""
+def load_estimator(spec: ModelSpec) -> Any:
+    """The fitted estimator of a .skops file, or of a .joblib file that is allowed. Raises ModelError."""
     path = Path(spec.path or "")
-    if not path.is_file():
-        raise ModelError(f"there is no model file {path}; SERVICE_MODEL should be the path of one that exists")
-    if spec.kind == "skops":
-        return load_skops(path)
-    if not allow_pickle:
-        raise ModelError(
-            f"{path} is a joblib file, which runs any code it holds when loaded; expected a .skops or .onnx file, "
-            "or SERVICE_ALLOW_PICKLE=true if you trust it"
-        )
-    return _load_joblib(path)
+    return load_skops(path) if spec.kind == "skops" else _load_joblib(path)
 
 
 def load_skops(path: Path) -> Any:

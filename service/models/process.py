@@ -24,7 +24,7 @@ import numpy as np
 
 from service.batching.errors import ModelDown, ModelFailed
 from service.batching.records import Rows, Runner
-from service.models import Model, ModelError, ModelInfo, ModelSpec, load, wire
+from service.models import Model, ModelError, ModelInfo, ModelSpec, check_file, load, wire
 from service.models.model import Array
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ def start_runners(
     """
     if workers < 0:
         raise ValueError(f"workers is {workers}; expected 0 or more")
+    check_file(spec, allow_pickle)
     if workers == 0:
         return _start_in_process(spec, cache_dir, allow_pickle)
     pool = WorkerPool(spec, cache_dir, allow_pickle, workers, on_restart)
@@ -200,12 +201,13 @@ class Child:
             )
         self.channel = wire.Channel(ours)
         self.pid = self._process.pid
+        self._ended = False
         self._poll = select.poll()
         self._poll.register(ours, select.POLLIN)
 
     def gone(self) -> bool:
         """An idle worker never speaks: whatever there is to read is the end of it."""
-        return bool(self._poll.poll(0))
+        return self._ended or bool(self._poll.poll(0))
 
     def await_ready(self) -> ModelInfo:
         """Raises ModelError if the worker refuses the model, EOFError or TimeoutError if it never gets that far."""
@@ -220,6 +222,7 @@ class Child:
     def wait(self) -> str:
         """Waits for the end; says how it ended."""
         code = self._process.wait()
+        self._ended = True  # before its descriptor is given up, which may then become another's
         self.channel.close()
         if code < 0:
             with contextlib.suppress(ValueError):

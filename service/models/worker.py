@@ -41,8 +41,7 @@ def main(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - said over the wire as one sentence; a traceback would only hide it
         channel.send(wire.REFUSED, {"error": f"the model {text} cannot be loaded: {describe(error)}"})
         return 1
-    gc.collect()
-    gc.freeze()  # the model lives as long as the process; never walk it again
+    _tidy()
     try:
         channel.send(wire.READY, meta)
         while True:
@@ -84,6 +83,15 @@ def time_model(model: Model) -> list[tuple[int, float]]:
             model.run(info.methods[0], batch)
             samples.append((rows, time.perf_counter() - started))
     return samples
+
+
+def _tidy() -> None:
+    """Loading a file of some hundred trees leaves 50 MB of freed memory behind; and the model is never to be walked."""
+    gc.collect()
+    gc.freeze()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _die_with(parent: int) -> bool:
