@@ -96,7 +96,7 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
         lines(
             "Requests that are not good",
             f"Share of requests that failed, were shed or took longer than {threshold}, over every window that an "
-            f"alert looks at, against what it allows. It takes both windows and {profile.min_requests} requests to alert.",
+            f"alert looks at, against what it allows. An alert takes both windows and {profile.min_requests} requests.",
             [
                 *(
                     Query(selector(bad_ratio_name(window), **job), duration_text(window), color)

@@ -8,7 +8,7 @@ from slo.buckets import edge_text
 from slo.config import SCRAPE_SECONDS, SloFile
 from slo.durations import duration_text
 from slo.recording import RECENT_SECONDS, STEADY_SECONDS
-from slo.rule_tests.series import INSTANCE, Phase, case, counter, gauge, is_firing, requests
+from slo.rule_tests.series import INSTANCE, Phase, case, counter, edges_at, gauge, is_firing, requests
 from slo.rule_tests.texts import humanized, says
 
 _BUSY: Final = 1_000
@@ -50,11 +50,12 @@ def _gap(slo: SloFile) -> list[dict[str, Any]]:
     alert = _named(slo, "ClientServerGap")
     at_threshold = service.threshold_seconds
     near, far = at_threshold, 20 * at_threshold
+    _, next_edge = edges_at(service, slo)
     server = requests(service, slo, [Phase(_LONG, good=_BUSY)])
     # All in one bucket: 99 hundredths of the way through it. The server's first bucket here starts at 0.
     gap = near + 0.99 * (far - near) - 0.99 * near
 
-    def client(per_scrape: int, slow: int) -> list[dict[str, str]]:
+    def client(per_scrape: int, slow: int, far: float = far) -> list[dict[str, str]]:
         labels = {**_LOADGEN, "name": names.ROUTE_PREDICT, "outcome": "ok"}
         counts = {edge_text(near): per_scrape - slow, edge_text(far): per_scrape, "+Inf": per_scrape}
         buckets = [
@@ -81,7 +82,7 @@ def _gap(slo: SloFile) -> list[dict[str, Any]]:
         case(
             "the service is as slow as its clients see it",
             SCRAPE_SECONDS,
-            [*requests(service, slo, [Phase(_LONG, slow=_BUSY)]), *client(_BUSY, 5)],
+            [*requests(service, slo, [Phase(_LONG, slow=_BUSY)]), *client(_BUSY, _BUSY, next_edge)],
             [is_firing(alert.name, _AT, 0)],
         ),
         case(

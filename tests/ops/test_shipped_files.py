@@ -1,0 +1,109 @@
+"""The shipped configuration, rules and rule tests, judged by Prometheus's and Alertmanager's own tools."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slo.config import load
+from slo.generate import artifacts, write
+from stack.binaries import Binaries
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_the_rules_are_valid(root: Path, binaries: Binaries, run: Run) -> None:
+    rules = sorted((root / "prometheus/rules").glob("*.yml"))
+    done = run(binaries.promtool, "check", "rules", "--lint=all", "--lint-fatal", *rules)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("SUCCESS") == len(rules) >= 2
+
+
+def test_the_shipped_rules_pass_the_shipped_tests(root: Path, binaries: Binaries, run: Run) -> None:
+    tests = sorted((root / "prometheus/tests").glob("*.yml"))
+    done = run(binaries.promtool, "test", "rules", *tests)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("SUCCESS") == len(tests) >= 3
+
+
+def test_the_configuration_is_valid(root: Path, binaries: Binaries, run: Run) -> None:
+    done = run(binaries.promtool, "check", "config", root / "prometheus/prometheus.yml")
+    assert done.returncode == 0, done.stdout
+    assert "WARNING" not in done.stdout
+    assert "rule files found" in done.stdout
+
+
+def test_alertmanager_takes_its_configuration(root: Path, binaries: Binaries, run: Run) -> None:
+    done = run(binaries.amtool, "check-config", root / "prometheus/alertmanager.yml")
+    assert done.returncode == 0, done.stdout
+
+
+def uncommented(text: str) -> str:
+    """The file with its commented examples taken in: lines whose comment is YAML and not a sentence."""
+    lines = []
+    for line in text.splitlines():
+        match = re.fullmatch(r"(\s+)# (- |  )?(\S+:( .*)?|- .*)", line)
+        lines.append(f"{match[1]}{match[2] or ''}{match[3]}" if match else line)
+    return "\n".join(lines)
+
+
+def test_the_commented_examples_work_when_taken_in(root: Path, tmp_path: Path, binaries: Binaries, run: Run) -> None:
+    path = tmp_path / "alertmanager.yml"
+    path.write_text(uncommented((root / "prometheus/alertmanager.yml").read_text()))
+    config = yaml.safe_load(path.read_text())
+    assert [receiver["name"] for receiver in config["receivers"]] == ["inbox", "heartbeat", "slack", "pagerduty"]
+    done = run(binaries.amtool, "check-config", path)
+    assert done.returncode == 0, done.stdout
+
+    def receivers(*labels: str) -> str:
+        return run(binaries.amtool, "config", "routes", "test", f"--config.file={path}", *labels).stdout
+
+    assert "pagerduty,slack,inbox" in receivers("alertname=LatencySLOBreach", "severity=page")
+    assert "slack,inbox" in receivers("alertname=LoadShed", "severity=ticket")
+    assert "heartbeat" in receivers("alertname=Watchdog", "severity=none")
+
+
+@pytest.mark.parametrize(
+    ("labels", "receiver"),
+    [
+        (["alertname=LatencySLOBreach", "severity=page", "job=inference"], "inbox"),
+        (["alertname=LoadShed", "severity=ticket", "job=inference"], "inbox"),
+        (["alertname=Watchdog", "severity=none", "job=prometheus"], "heartbeat"),
+    ],
+)
+def test_alerts_go_where_they_belong(
+    root: Path, binaries: Binaries, run: Run, labels: list[str], receiver: str
+) -> None:
+    config = root / "prometheus/alertmanager.yml"
+    done = run(binaries.amtool, "config", "routes", "test", f"--config.file={config}", *labels)
+    assert receiver in done.stdout.splitlines()
+
+
+VARIANTS = {
+    "production": {"profile": "production"},
+    "threshold of whole seconds": {"threshold_seconds": 1},
+    "threshold between the standard edges": {"threshold_seconds": 0.0375, "objective": 0.999},
+    "last edge, lax objective, a week": {"threshold_seconds": 10, "objective": 0.9, "window_days": 7},
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("change", VARIANTS.values(), ids=VARIANTS)
+def test_other_slos_give_rules_that_pass_their_tests(
+    root: Path, tmp_path: Path, binaries: Binaries, run: Run, change: dict[str, object]
+) -> None:
+    document = yaml.safe_load((root / "slo.yaml").read_text())
+    document["services"][0] |= change
+    # One of each severity, the shortest windows and the longest: the two between them differ in figures only.
+    rates = document["profiles"]["production"]["burn_rates"]
+    document["profiles"]["production"]["burn_rates"] = [rates[0], rates[-1]]
+    (tmp_path / "slo.yaml").write_text(yaml.safe_dump(document))
+    write(artifacts(load(tmp_path / "slo.yaml")), tmp_path)
+    done = run(binaries.promtool, "check", "rules", *sorted((tmp_path / "prometheus/rules").glob("*.yml")))
+    assert done.returncode == 0, done.stdout
+    tests = [*sorted((tmp_path / "prometheus/tests").glob("*-breach-*.yml")), tmp_path / "prometheus/tests/stack.yml"]
+    done = run(binaries.promtool, "test", "rules", *tests)
+    assert done.returncode == 0, done.stdout
