@@ -43,25 +43,30 @@ def check(claims: Sequence[Claim]) -> None:
         raise PortsTaken("\n".join(taken))
 
 
-def holder(port: int) -> str | None:
-    """Who listens on `port` of the loopback interface: name, pid and command; None when that is not to be seen."""
+def holder(port: int) -> str:
+    """Who keeps us off `port`: a listener with name, pid and command, or a connection that happens to use it."""
     try:
-        connections = psutil.net_connections(kind="tcp")
+        all_connections = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:  # macOS tells only root
-        return None
-    for connection in connections:
-        if connection.status != psutil.CONN_LISTEN or connection.pid is None or not connection.laddr:
-            continue
-        if connection.laddr.port != port or connection.laddr.ip not in _IN_THE_WAY:
-            continue
-        try:
-            process = psutil.Process(connection.pid)
-            command = " ".join(process.cmdline())
-            shown = command if len(command) <= 100 else command[:99] + "…"
-            return f"{process.name()} (pid {process.pid}: {shown})"
-        except psutil.Error:  # gone or not ours to look at
-            return f"pid {connection.pid}"
-    return None
+        return "a process that only root can see"
+    there = [c for c in all_connections if c.laddr and c.laddr.port == port]
+    listeners = [c for c in there if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.ip in _IN_THE_WAY]
+    for connection in listeners:
+        return _process(connection.pid)
+    for connection in there:  # the system gives free ports to outgoing connections, ours among them
+        return f"a passing connection of {_process(connection.pid)}"
+    return "a process that cannot be seen from here"
+
+
+def _process(pid: int | None) -> str:
+    if pid is None:
+        return "a process of another user"
+    try:
+        process = psutil.Process(pid)
+        command = " ".join(process.cmdline())
+        return f"{process.name()} (pid {pid}: {command if len(command) <= 100 else command[:99] + '…'})"
+    except psutil.Error:  # gone or not ours to look at
+        return f"pid {pid}"
 
 
 def _duplicates(claims: Sequence[Claim]) -> list[str]:
@@ -79,8 +84,7 @@ def _trouble(port: int) -> str | None:
     if error is None:
         return None
     if error.errno == errno.EADDRINUSE:
-        who = holder(port)
-        return f"is held by {who}; stop that" if who else "is held by a process of another user; stop that"
+        return f"is held by {holder(port)}; stop that"
     return f"cannot be used here ({error.strerror}); allow it"
 
 

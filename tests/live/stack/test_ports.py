@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import psutil
 import pytest
 
 from stack.ports import Claim, PortsTaken, check, holder
@@ -72,5 +73,18 @@ def test_a_connection_that_lingers_is_no_obstacle(listen: Callable[..., int], fr
     check([Claim(port, "A_PORT", "a")])
 
 
-def test_a_free_port_has_no_holder(free_port: Callable[[], int]) -> None:
-    assert holder(free_port()) is None
+def test_a_passing_connection_on_that_port_is_told_apart_from_a_listener(listen: Callable[..., int]) -> None:
+    server = listen()
+    with socket.create_connection(("127.0.0.1", server)) as client:
+        port = client.getsockname()[1]
+        with pytest.raises(PortsTaken, match=rf"port {port} \(x\) is held by a passing connection of .*pytest"):
+            check([Claim(port, "X_PORT", "x")])
+
+
+def test_a_holder_of_another_user_is_said_to_be(listen: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    port = listen()
+    seen = [connection._replace(pid=None) for connection in psutil.net_connections(kind="tcp")]
+    monkeypatch.setattr(psutil, "net_connections", lambda kind: seen)
+    assert holder(port) == "a process of another user"
+    monkeypatch.setattr(psutil, "net_connections", lambda kind: [])
+    assert holder(port) == "a process that cannot be seen from here"
