@@ -16,14 +16,20 @@ from loadtest.target import TargetError
 _SWARM: Final = "locust.swarm"  # Flask endpoints of Locust 2.47
 _INDEX: Final = "locust.index"
 
-# A strip above Locust's page. It says what "users" means here, keeps the account in view (Locust's own RPS goes stale
-# when the server freezes), shows why an edit was refused (Locust's dialog closes without a word), and puts the values
-# in force into the form (Locust would offer those of the command line again, and an edit would post them).
+# A strip at the foot of Locust's page. It says what "users" means here, keeps the account in view (Locust's own RPS
+# goes stale when the server freezes), shows why an edit was refused (Locust's dialog closes without a word), and puts
+# the values in force into the form (Locust would offer those of the command line again, and an edit would post them).
 _STRIP: Final = """
-<div id="tailboard" style="font:14px/1.6 sans-serif;padding:6px 24px;background:#1b3a4b;color:#fff">
+<style>
+body { padding-bottom: 64px }
+#tailboard { position: fixed; bottom: 0; left: 0; right: 0; z-index: 1500; padding: 6px 24px;
+  font: 14px/1.5 sans-serif; background: #1b3a4b; color: #fff }
+#tailboard-refused { color: #ffb4a2 }
+</style>
+<div id="tailboard">
 <b>Open loop</b>: <i>arrivals</i> and <i>rate</i> (under "Custom parameters") decide when requests start;
 the number of users is only the <b>cap on requests in flight</b>. Latency counts from the scheduled instant.
-<span id="tailboard-account"></span> <b id="tailboard-refused" role="alert" style="color:#ffb4a2"></b></div>
+<span id="tailboard-account"></span> <b id="tailboard-refused" role="alert"></b></div>
 <script>
 (() => {
   const options = window.templateArgs.extra_options;
