@@ -69,6 +69,7 @@ def assemble(
         deliver,
         ledger.on_batch,
     )
+    batcher.teach(info.cost_samples)
     limits = Limits(settings.max_request_rows, settings.max_request_bytes)
     handler = Handler(signature, limits, settings.request_timeout_seconds, batcher, record)
     health = Health(batcher)
