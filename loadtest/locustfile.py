@@ -1,5 +1,6 @@
 """Composition root of the load generator: `locust -f loadtest/locustfile.py`. Nothing else may import this file."""
 
+import logging
 import os
 import sys
 import time
@@ -38,6 +39,16 @@ locust.stats.PERCENTILES_TO_STATISTICS = [0.95, 0.99, 0.999]  # the median has i
 locust.stats.PERCENTILES_TO_REPORT = [0.5, 0.9, 0.95, 0.99, 0.999, 1.0]
 locust.stats.bucket_response_time = bucket_response_time  # type: ignore[assignment]  # it keeps decimals
 locust.runners.WORKER_REPORT_INTERVAL = REPORT_SECONDS
+
+
+class _NotAboutSpawning(logging.Filter):
+    """Leaves out the warning that many users at once may cause issues: ours only wait, and it marks every start."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("Your selected spawn rate is very high")
+
+
+logging.getLogger("locust.runners").addFilter(_NotAboutSpawning())
 
 
 def stop_with(sentence: object) -> NoReturn:

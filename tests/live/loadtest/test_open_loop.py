@@ -129,17 +129,21 @@ def test_latency_counts_from_the_scheduled_instant_and_service_time_from_the_sen
     with locust() as run:
         run.swarm(arrivals="constant", rate=50)
         run.wait(lambda now: now["completed"] >= 100, 20)
-        metrics = run.metrics()
         run.stop()
+        metrics = run.metrics()
+        figures = run.stats()["stats"][-1]
     ok = '{name="/predict",outcome="ok"}'
     count = metrics[f"{HISTOGRAM}_count{ok}"]
     total = metrics[f"{HISTOGRAM}_sum{ok}"]
     service = metrics[f"loadgen_service_duration_seconds_sum{ok}"]
+    lateness = metrics["loadgen_dispatch_lateness_seconds_sum"]
+    assert (
+        metrics["loadgen_dispatch_lateness_seconds_count"] == count == figures["num_requests"] == len(server.arrivals)
+    )
     assert service / count >= 0.1
-    started = metrics["loadgen_dispatch_lateness_seconds_count"]
-    assert started >= count
-    # total = service + lateness, request by request, so also in the sums (of those that are finished).
-    assert 0 <= total - service <= metrics["loadgen_dispatch_lateness_seconds_sum"] + 1e-9
+    assert lateness / count > 1e-6
+    assert total - service == pytest.approx(lateness, rel=1e-6)  # request by request, so also in the sums
+    assert figures["avg_response_time"] == pytest.approx(1000 * total / count, rel=1e-6)  # and so in Locust's figures
 
 
 def test_an_edit_of_the_rate_takes_effect_within_two_seconds(locust: Locust, server: Any, identity: Identity) -> None:
