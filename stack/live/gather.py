@@ -128,7 +128,7 @@ class Gatherer:
         if last is None:
             return {"state": "no_service", "message": "Prometheus has no requests of the service in this time range"}
         if last[1] <= 0:
-            return {"state": "no_traffic", "message": "The service is up and idle: no traffic in this time range"}
+            return {"state": "no_traffic", "message": "The service answered no request in this time range"}
         return {"state": "ok", "message": ""}
 
     def _choices(

@@ -41,6 +41,7 @@ class LiveSettings:
     port: int = 8050
     prometheus_url: str = "http://127.0.0.1:9090"
     dashboards_dir: Path = Path("grafana/dashboards")
+    home_uid: str = "latency-vs-throughput"  # the dashboard that opens first, where there is one
     query_timeout_seconds: float = 4.0  # one query
     page_timeout_seconds: float = 6.0  # all queries of a page together
     refresh_seconds: float = 5.0

@@ -10,7 +10,8 @@ import orjson
 from flask import Flask, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as BaseResponse
 
-from stack.live.catalogue import Catalogue
+from stack.live.catalogue import Catalogue, Contents
+from stack.live.dashboard import Dashboard
 from stack.live.gather import Gatherer, Wish
 from stack.live.settings import LiveSettings
 
@@ -38,6 +39,10 @@ def create_app(settings: LiveSettings, catalogue: Catalogue, gatherer: Gatherer)
         response.headers.setdefault("Cache-Control", "no-cache")
         return response
 
+    def in_order(contents: Contents) -> list[Dashboard]:
+        """As the page lists them: the home dashboard, then the others by title."""
+        return sorted(contents.dashboards, key=lambda found: (found.uid != settings.home_uid, found.title))
+
     @app.get("/healthz")
     def healthz() -> Response:
         """Alive; whether Prometheus is, the page itself says."""
@@ -47,7 +52,7 @@ def create_app(settings: LiveSettings, catalogue: Catalogue, gatherer: Gatherer)
     def home() -> BaseResponse | str | tuple[str, int]:
         contents = catalogue.contents()
         if contents.dashboards:
-            return redirect(url_for("dashboard", uid=contents.dashboards[0].uid))
+            return redirect(url_for("dashboard", uid=in_order(contents)[0].uid))
         return _nothing(f"There is no dashboard in {settings.dashboards_dir}", contents.troubles), 404
 
     @app.get("/d/<uid>")
@@ -60,7 +65,7 @@ def create_app(settings: LiveSettings, catalogue: Catalogue, gatherer: Gatherer)
         return render_template(
             "dashboard.html",
             dashboard=found,
-            dashboards=contents.dashboards,
+            dashboards=in_order(contents),
             troubles=contents.troubles,
             ranges=RANGES,
             links=settings.links,

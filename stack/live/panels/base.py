@@ -1,8 +1,8 @@
 """What every kind of panel is drawn from and drawn to, and the parts of a figure that several kinds share. Pure.
 
 Figures are plain dictionaries for Plotly in the browser. A colour "@name" or "@name/0.2" (with an opacity) is looked
-up there in the theme of the moment, so that light and dark need no second figure. Times are unix milliseconds; the
-browser moves them into the viewer's own zone.
+up there in the theme of the moment, so that light and dark need no second figure. Times are unix milliseconds, which
+Plotly shows in the viewer's own zone.
 """
 
 import math
@@ -250,29 +250,39 @@ def log_axis(low: float, high: float, unit: str, factor: float = 1.0) -> dict[st
 
 
 def draw_marks(layout: dict[str, Any], marks: Sequence[Mark], window: Window) -> None:
-    """Add the marks to a figure over time: a tinted stretch, a line where it begins, a flag above the plot."""
-    for mark in marks:
-        start, end = max(mark.start, window.start), min(mark.end, window.end)
-        if end < window.start or start > window.end:
-            continue
-        paint = colour(mark.colour)
-        x0, x1 = milliseconds((start, end))
+    """Add the marks to a figure over time: a tint over every marked stretch, and for each mark a line where it begins
+    and a flag above the plot. The browser, which knows the width, puts flags together that would cover each other."""
+    seen = [mark for mark in marks if mark.end >= window.start and mark.start <= window.end]
+    for start, end, paint in _tints(seen):
+        x0, x1 = milliseconds((max(start, window.start), min(end, window.end)))
         layout["shapes"].append(
             {"type": "rect", "name": "mark", "xref": "x", "x0": x0, "x1": x1, "yref": "paper", "y0": 0, "y1": 1,
              "fillcolor": translucent(paint, 0.1), "line": {"width": 0}, "layer": "below"}
         )  # fmt: skip
+    for mark in seen:
+        paint = colour(mark.colour)
+        (x,) = milliseconds((max(mark.start, window.start),))
         layout["shapes"].append(
-            {"type": "line", "name": "mark", "xref": "x", "x0": x0, "x1": x0, "yref": "paper", "y0": 0, "y1": 1,
+            {"type": "line", "name": "mark", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1,
              "line": {"color": paint, "width": 1, "dash": "dot"}, "layer": "below"}
         )  # fmt: skip
-        title = as_text(mark.title)
-        late = (start - window.start) / window.seconds > 0.6
         layout["annotations"].append(
-            {"name": "mark", "text": f"{title} ▾" if late else f"▾ {title}", "hovertext": as_text(mark.text),
-             "xref": "x", "x": x0, "xanchor": "right" if late else "left", "xshift": 5 if late else -5,
-             "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False,
-             "font": {"size": 10, "color": paint}, "captureevents": True}
+            {"name": "mark", "text": as_text(mark.title), "hovertext": as_text(mark.text), "xref": "x", "x": x,
+             "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 10, "color": paint},
+             "captureevents": True}
         )  # fmt: skip
+
+
+def _tints(marks: Sequence[Mark]) -> list[tuple[float, float, str]]:
+    """Stretches that any mark covers, in the colour of the first: two alerts at once are no darker than one."""
+    tints: list[tuple[float, float, str]] = []
+    for mark in sorted(marks, key=lambda mark: mark.start):
+        if tints and mark.start <= tints[-1][1]:
+            start, end, paint = tints[-1]
+            tints[-1] = (start, max(end, mark.end), paint)
+        else:
+            tints.append((mark.start, mark.end, colour(mark.colour)))
+    return tints
 
 
 def legend_of(panel: Panel, lines: Sequence[Line]) -> dict[str, Any]:

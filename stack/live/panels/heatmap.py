@@ -92,7 +92,7 @@ def draw_heatmap(panel: Panel, answers: Sequence[Answer], window: Window, marks:
         "showscale": False,
     }
     draw_marks(layout, marks, window)
-    note = "the stronger the colour, the more requests took that long"
+    note = "the stronger the colour, the more observations in that band"
     return Drawn("figure", note=note, body={"figure": {"data": [trace], "layout": layout}})
 
 

@@ -31,7 +31,7 @@ def draw_stat(panel: Panel, answers: Sequence[Answer], window: Window) -> Drawn:
     stats = [_stat(panel, line, calc, answer, window) for answer in answers for line in lines_of(panel, [answer])]
     if not stats:
         style = _no_value(panel)
-        return Drawn("stat", "no_data", body={"stats": [_blank(style or "no data", NO_DATA)]})
+        return Drawn("stat", "no_data", body={"stats": [_blank(style, NO_DATA)]})
     state = "ok" if any(stat["known"] for stat in stats) else "no_traffic"
     named = len(stats) > 1 or string(panel.options, "textMode") in ("value_and_name", "name")
     for stat in stats:
@@ -49,8 +49,17 @@ def _no_value(panel: Panel) -> str:
     return string(panel.defaults, "noValue")
 
 
-def _blank(text: str, note: str) -> dict[str, Any]:
-    return {"known": False, "text": text, "suffix": "", "name": "", "colour": "@muted", "fill": "", "note": note}
+def _blank(text: str, reason: str) -> dict[str, Any]:
+    """A tile without a number: the file's own words where it has some, else the reason."""
+    return {
+        "known": False,
+        "text": text or reason,
+        "suffix": "",
+        "name": "",
+        "colour": "@muted",
+        "fill": "",
+        "note": "",
+    }
 
 
 def _stat(panel: Panel, line: Line, calc: str, answer: Answer, window: Window) -> dict[str, Any]:
@@ -58,7 +67,7 @@ def _stat(panel: Panel, line: Line, calc: str, answer: Answer, window: Window) -
     style = line.field
     mapped = mapped_text(value, style.mappings)
     if value is None:
-        text, paint = mapped or (style.no_value or "–", "")
+        text, paint = mapped or (style.no_value, "")
         return _blank(text, NO_TRAFFIC) | {"name": line.name, "colour": colour(paint) if paint else "@muted"}
     number, suffix = value_text(value, style.unit, style.decimals)
     step = style.threshold_at(value)

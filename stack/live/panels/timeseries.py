@@ -57,7 +57,7 @@ def draw_timeseries(panel: Panel, answers: Sequence[Answer], window: Window, mar
         if name == "y2":
             axis |= {"overlaying": "y", "side": "right", "showgrid": False}
         layout[key] = axis
-        traces += [_trace(line, scale, name) for line in group]
+        traces += [_trace(line, scale, name, logarithmic) for line in group]
         labels = _constant_labels(group, scale, name)
         if name == "y":
             shapes, limits = _limits(panel, group, scale, top)
@@ -111,15 +111,24 @@ def _axis(panel: Panel, lines: Sequence[Line], scale: Scale, logarithmic: bool) 
         # Ends on quarters of a decade: the axis stays where it is while the lines move a little.
         bottom, top = (10.0 ** (edge / 4) for edge in (_floor4(bottom / 1.1), -_floor4(1 / (top * 1.1))))
         return log_axis(bottom, top, first.unit, scale.factor) | more, top * scale.factor
-    top = first.highest * scale.factor if first.highest is not None else tidy_ceiling(peak * scale.factor * 1.04)
-    if first.lowest is not None:
-        bottom = first.lowest * scale.factor
+    lowest, highest = first.lowest, first.highest
+    if values and (
+        max(values) < -_or_infinite(None if lowest is None else -lowest) or min(values) > _or_infinite(highest)
+    ):
+        lowest = highest = None  # everything lies beyond the ends that the file fixes: better seen than hidden
+    top = highest * scale.factor if highest is not None else tidy_ceiling(peak * scale.factor * 1.04)
+    if lowest is not None:
+        bottom = lowest * scale.factor
     else:
         bottom = 0.0 if low >= 0 else -tidy_ceiling(-low * scale.factor * 1.04)
-    if peak <= 0 and first.highest is None:
+    if peak <= 0 and highest is None:
         # Nothing but zeros: the line lies on the floor of an axis of whole numbers; below zero the axis ends at zero.
         top = 1.0 if low >= 0 else 0.0
     return value_axis(scale, range=[bottom, max(top, bottom + 1e-9)], zeroline=bottom < 0, **more), top
+
+
+def _or_infinite(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 def _floor4(value: float) -> int:
@@ -168,12 +177,14 @@ def _constant_labels(lines: Sequence[Line], scale: Scale, axis: str) -> list[dic
     return labels
 
 
-def _trace(line: Line, scale: Scale, axis: str) -> dict[str, Any]:
+def _trace(line: Line, scale: Scale, axis: str, logarithmic: bool) -> dict[str, Any]:
     custom = line.field.custom
+    # Zero has no place on a logarithmic axis: a gap, where Plotly would draw a line down to nowhere.
+    shown = [value if value is not None and (value > 0 or not logarithmic) else None for value in line.values]
     trace: dict[str, Any] = {
         "name": line.name,
         "x": milliseconds(line.times),
-        "y": rounded(line.values, scale.factor),
+        "y": rounded(shown, scale.factor),
         "yaxis": axis,
         "hovertemplate": f"{hover_number(scale)}<extra>{as_text(line.name)}</extra>",
     }

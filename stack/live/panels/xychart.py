@@ -7,6 +7,8 @@ from typing import Any
 from stack.live.dashboard import Json, Panel, mapping, objects, string
 from stack.live.fields import field_for, matches
 from stack.live.panels.base import (
+    NO_DATA,
+    NO_TRAFFIC,
     Answer,
     Drawn,
     Line,
@@ -18,7 +20,6 @@ from stack.live.panels.base import (
     limit_lines,
     lines_of,
     nothing_to_draw,
-    overlay_of,
     rounded,
     value_axis,
 )
@@ -38,9 +39,13 @@ def draw_xychart(panel: Panel, answers: Sequence[Answer]) -> Drawn:
         return Drawn("message", "no_data", "Two series are needed: one for each axis")
     x_lines, y_lines = [x for x, _ in pairs], [y for _, y in pairs]
     x_scale, y_scale = _scale(x_lines), _scale(y_lines)
-    levels = [y for y in y_lines if y.constant is not None and len(y_lines) > 1]
+    several = max(len(pairs), len(objects(panel.options, "series"))) > 1
+    levels = [y for y in y_lines if several and y.constant is not None]
     clouds = [(x, y) for x, y in pairs if y not in levels]
     points = [(x, y, _joined(x, y)) for x, y in clouds]
+    if not any(cloud for _, _, cloud in points):
+        idle = any(answer.series and not any(one.has_value for one in answer.series) for answer in answers)
+        return Drawn("message", "no_traffic", NO_TRAFFIC) if idle else Drawn("message", "no_data", NO_DATA)
     highest = max(
         [p[2] for _, _, cloud in points for p in cloud] + [level.constant or 0.0 for level in levels] or [0.0]
     )
@@ -58,7 +63,7 @@ def draw_xychart(panel: Panel, answers: Sequence[Answer]) -> Drawn:
         },
         "yaxis": {
             **value_axis(y_scale, range=[0, top], zeroline=False),
-            "title": {"text": as_text(_axis_title(y_lines[0]))},
+            "title": {"text": as_text(_axis_title(points[0][1]))},
         },
         "hovermode": "closest",
         "shapes": [],
@@ -72,13 +77,10 @@ def draw_xychart(panel: Panel, answers: Sequence[Answer]) -> Drawn:
     layout["shapes"] += shapes
     layout["annotations"] += notes
     traces = [trace for _, y, cloud in points if cloud for trace in _traces(y, cloud, x_scale, y_scale)]
-    if not traces:
-        return Drawn("message", "no_traffic", "No traffic in this time range")
     body = {"figure": {"data": traces, "layout": layout}}
     shown = [y for _, y, _ in points]
     return Drawn(
         "figure",
-        overlay=overlay_of(answers, lines),
         note="each point is one step of time; older ones fade, the ring is now",
         body={**body, **(legend_of(panel, shown) if len(shown) > 1 else {})},
     )

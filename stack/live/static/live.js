@@ -70,7 +70,7 @@ async function show(data) {
     return;
   }
   state.last = data;
-  data = structuredClone(data); // drawing moves times into the viewer's zone, in place
+  data = structuredClone(data); // drawing writes into it, and it may be drawn again in another theme
   pulse(data.status.state !== "no_prometheus", data.now);
   say(data.status);
   showFiring(data.firing);

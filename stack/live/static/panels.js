@@ -59,51 +59,64 @@ function part(parent, className) {
 
 // --- figures ---------------------------------------------------------------------------------------------------
 
-/** Unix milliseconds as the wall clock of this browser shows them: Plotly itself knows no time zones. */
-function wall(ms) {
-  return ms - new Date(ms).getTimezoneOffset() * 60000;
-}
-
 function clock(ms) {
   return new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 }
 
-function localised(figure) {
-  const { data, layout } = figure;
-  for (const trace of data) {
+/** Times in hover texts; those on an axis Plotly itself takes as unix milliseconds and shows in the viewer's zone. */
+function withClock(figure) {
+  for (const trace of figure.data) {
     if (trace.clock) trace.text = trace.clock.map(clock);
-  }
-  if (layout.xaxis?.type !== "date") return figure;
-  for (const trace of data) trace.x = trace.x.map(wall);
-  layout.xaxis.range = layout.xaxis.range.map(wall);
-  for (const shape of layout.shapes ?? []) {
-    if (shape.xref === "x") [shape.x0, shape.x1] = [wall(shape.x0), wall(shape.x1)];
-  }
-  for (const note of layout.annotations ?? []) {
-    if (note.xref === "x") note.x = wall(note.x);
   }
   return figure;
 }
 
+const LETTER = 5.7; // pixels of a flag's letter, about
+
+/** Flags of marks side by side: one that would cover its neighbour joins it as "first +1", the rest in the hover text. */
+function withFlags(layout, width) {
+  const notes = layout.annotations ?? [];
+  const [start, end] = layout.xaxis.range ?? [0, 1];
+  const room = Math.max(120, width - 80);
+  const at = (x) => ((x - start) / (end - start)) * room;
+  const flags = [];
+  for (const note of notes.filter((one) => one.name === "mark").sort((a, b) => a.x - b.x)) {
+    const last = flags.at(-1);
+    if (last && at(note.x) < at(last.x) + (last.title.length + 5) * LETTER) last.more.push(note);
+    else flags.push({ ...note, title: note.text, more: [] });
+  }
+  for (const flag of flags) {
+    const names = flag.more.length ? `${flag.title} +${flag.more.length}` : flag.title;
+    const late = at(flag.x) + (names.length + 3) * LETTER > room;
+    Object.assign(flag, { text: late ? `${names} ▾` : `▾ ${names}`, xanchor: late ? "right" : "left", xshift: late ? 5 : -5 });
+    flag.hovertext = [flag, ...flag.more].map((one) => `${one.title ?? one.text}: ${one.hovertext}`).join("<br>");
+    delete flag.more;
+    delete flag.title;
+  }
+  return { ...layout, annotations: [...notes.filter((one) => one.name !== "mark"), ...flags] };
+}
+
 function plotInto(plot, figure, large, zoom) {
   const fresh = !plot.layout;
+  figure = { ...figure, layout: withFlags(figure.layout, plot.clientWidth) };
   const layout = layoutOf(painted(figure.layout), large);
   Plotly.react(plot, painted(figure.data), layout, CONFIG);
   if (!fresh) return;
   watcher.observe(plot);
   plot.on("plotly_relayout", (change) => {
     const [start, end] = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-    if (start !== undefined && zoom) zoom(fromWall(start), fromWall(end));
+    if (start !== undefined && zoom) zoom(instant(start), instant(end));
   });
 }
 
-function fromWall(value) {
-  return typeof value === "number" ? value + new Date(value).getTimezoneOffset() * 60000 : new Date(value.replace(" ", "T")).getTime();
+/** Unix milliseconds of an axis's end, which Plotly tells as the viewer's wall clock: "2026-11-30 17:04:05.123". */
+function instant(value) {
+  return typeof value === "number" ? value : new Date(value.replace(" ", "T")).getTime();
 }
 
 function drawFigure(panel, body, data, zoom) {
   const off = hidden.get(panel.dataset.id) ?? new Set();
-  const figure = localised(data.figure);
+  const figure = withClock(data.figure);
   for (const trace of figure.data) trace.visible = !off.has(trace.name);
   body.classList.toggle("side", data.legend?.place === "right" && body.clientWidth > 520);
   const plot = part(body, "plot");
@@ -167,11 +180,13 @@ function drawStats(panel, body, data) {
   data.stats.forEach((stat, index) => {
     const one = stats.children[index];
     drawSmall(one, "name", stat.name);
+    one.classList.toggle("unknown", !stat.known);
     const value = part(one, "value");
     value.replaceChildren(stat.text, element("small", "", stat.suffix));
     value.style.color = paint(stat.colour);
+    value.style.setProperty("--length", Math.max(6, stat.text.length + stat.suffix.length / 2));
     part(one, "hint").textContent = stat.note;
-    if (stat.figure && window.Plotly) plotInto(part(one, "plot"), localised(stat.figure), false);
+    if (stat.figure && window.Plotly) plotInto(part(one, "plot"), withClock(stat.figure), false);
     if (stat.fill) panel.style.setProperty("--tint", paint(stat.fill));
     const sparkline = one.querySelector(".plot")?.layout;
     if (sparkline) Plotly.relayout(one.querySelector(".plot"), { margin: { l: 0, r: 0, t: 0, b: 0, pad: 0 } });

@@ -155,6 +155,32 @@ def test_time_range_legend_theme_and_enlarging(
     assert complaints == []
 
 
+def test_times_are_the_viewer_s_own_and_a_stretch_can_be_zoomed_into(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    page = open_page(f"{world.url}/d/{UID}?from=now-5m&to=now", timezone_id="Asia/Kolkata")
+    drawn(page)
+    behind = page.evaluate("""() => {
+        const end = document.querySelector("article[data-type=timeseries] .plot")._fullLayout.xaxis.range[1];
+        return (Date.now() - new Date(end.replace(" ", "T")).getTime()) / 1000;  // both as the wall clock there
+    }""")
+    assert -5 < behind < 60
+
+    plot = panel(page, "Throughput", "timeseries").locator(".nsewdrag").first.bounding_box()
+    middle = plot["y"] + plot["height"] / 2
+    page.mouse.move(plot["x"] + plot["width"] * 0.25, middle)
+    page.mouse.down()
+    page.mouse.move(plot["x"] + plot["width"] * 0.75, middle, steps=5)
+    page.mouse.up()
+    page.locator("#back:not([hidden])").wait_for()
+    start, end = (int(page.evaluate(f"() => new URL(location).searchParams.get('{key}')")) for key in ("from", "to"))
+    assert 140_000 < end - start < 160_000  # half of five minutes
+    assert 60_000 < page.evaluate("() => Date.now()") - end < 200_000
+    page.locator("#back").click()
+    assert "to=now" in page.url
+    assert complaints == []
+
+
 def test_a_phone_needs_no_sideways_scrolling(
     world: World, open_page: Callable[..., Any], complaints: list[str]
 ) -> None:

@@ -139,13 +139,38 @@ def test_another_unit_has_its_own_axis() -> None:
 
 
 def test_alert_marks_cross_the_figure_and_end_at_its_edges() -> None:
-    marks = [Mark(900, 1010, "LatencySLOBreach", "page <b>", "#e03131", False), Mark(100, 200, "old", "", "red", False)]
+    marks = [
+        Mark(100, 200, "old", "", "red", False),  # over before the figure begins
+        Mark(900, 1010, "LatencySLOBreach", "page <b>", "#e03131", False),
+        Mark(1005, 1015, "LoadShed", "ticket", "#e03131", False),
+    ]
     layout = payload(LATENCY, [series(0.03, 0.04)], [], marks=marks)["figure"]["layout"]
-    rect, line = (shape for shape in layout["shapes"] if shape["name"] == "mark")
-    assert (rect["x0"], rect["x1"], rect["fillcolor"]) == (1_000_000, 1_010_000, "#e03131/0.1")
-    assert line["x0"] == line["x1"] == 1_000_000
-    (flag,) = (note for note in layout["annotations"] if note.get("name") == "mark")
-    assert (flag["text"], flag["hovertext"]) == ("▾ LatencySLOBreach", "page &lt;b&gt;")
+    shapes = [shape for shape in layout["shapes"] if shape["name"] == "mark"]
+    # One tint for both, so that two alerts at once do not hide the lines; a line where each begins.
+    assert [(s["type"], s["x0"], s["x1"]) for s in shapes] == [
+        ("rect", 1_000_000, 1_015_000), ("line", 1_000_000, 1_000_000), ("line", 1_005_000, 1_005_000),
+    ]  # fmt: skip
+    assert shapes[0]["fillcolor"] == "#e03131/0.1"
+    flags = [note for note in layout["annotations"] if note.get("name") == "mark"]
+    assert [(flag["text"], flag["hovertext"], flag["x"]) for flag in flags] == [
+        ("LatencySLOBreach", "page &lt;b&gt;", 1_000_000), ("LoadShed", "ticket", 1_005_000),
+    ]  # fmt: skip
+
+
+def test_zero_is_a_gap_on_a_logarithmic_axis() -> None:
+    fields = '{"defaults": {"unit": "s", "custom": {"scaleDistribution": {"type": "log"}}}}'
+    given = panel("timeseries", '[{"expr": "x", "legendFormat": "x"}]', fields)
+    assert payload(given, [series(0.01, 0.0, 0.02)])["figure"]["data"][0]["y"] == [10.0, None, 20.0, None, None]
+
+
+def test_ends_that_the_file_fixes_hold_unless_they_hide_everything() -> None:
+    given = panel(
+        "timeseries", '[{"expr": "x", "legendFormat": "x"}]', '{"defaults": {"unit": "percent", "min": 0, "max": 100}}'
+    )
+    ends = [
+        payload(given, [series(*values)])["figure"]["layout"]["yaxis"]["range"] for values in ((50.0, 140.0), (-90.0,))
+    ]
+    assert ends == [[0.0, 100.0], [-100.0, 0.0]]
 
 
 def test_zeros_lie_on_the_floor() -> None:
@@ -200,9 +225,10 @@ def test_a_stat_without_a_number() -> None:
     nothing = payload(given, [])
     assert (nothing["state"], nothing["stats"][0]["text"]) == ("no_data", "no traffic")
     idle = payload(given, [series(NAN, NAN)])
-    assert (idle["state"], idle["stats"][0]["text"], idle["stats"][0]["note"]) == (
-        "no_traffic", "no traffic", "No traffic in this time range",
-    )  # fmt: skip
+    assert (idle["state"], idle["stats"][0]["text"]) == ("no_traffic", "no traffic")
+    plain = panel("stat", '[{"expr": "p99"}]')  # no words in the file: the reason itself
+    assert payload(plain, [series(NAN)])["stats"][0]["text"] == "No traffic in this time range"
+    assert payload(plain, [])["stats"][0]["text"] == "No data in this time range"
 
 
 def test_an_old_value_says_its_age() -> None:
@@ -311,7 +337,9 @@ def test_the_first_series_is_x_where_nothing_is_mapped() -> None:
 
 
 def test_an_xy_chart_without_traffic() -> None:
-    assert payload(XY, [series(0.0, 0.0)], [series(NAN, NAN)], [series(0.05, 0.05)])["state"] == "no_traffic"
+    slo = [series(0.05, 0.05)]  # an objective alone is no cloud of points
+    assert payload(XY, [series(0.0, 0.0)], [series(NAN, NAN)], slo)["message"] == "No traffic in this time range"
+    assert payload(XY, [series(0.0, 0.0)], [], slo)["message"] == "No data in this time range"
 
 
 # --- tables and texts -------------------------------------------------------------------------------------------
