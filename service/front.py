@@ -42,6 +42,7 @@ class Front:
         self._waiting: dict[Pending, Receive] = {}  # oldest first; not yet watched
         self._watchers: dict[Pending, asyncio.Task[None]] = {}
         self._sweep_due = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "POST":
@@ -64,7 +65,7 @@ class Front:
             return await self._reply(self._handler.refuse(route, started, refused), send)
         except ClientLeft:
             return
-        loop = asyncio.get_running_loop()
+        loop = self._running_loop()
         pending = self._handler.accept(route, model, headers, body, started, loop.create_future)
         if isinstance(pending, Reply):
             return await self._reply(pending, send)
@@ -77,6 +78,12 @@ class Front:
             await self._reply(self._handler.finish(pending), send)
         else:
             self._handler.gone(pending)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, asked for once: each look costs a system call."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         limits = self._handler.limits
@@ -124,7 +131,7 @@ class Front:
 
     def _sweep(self) -> None:
         """Starts watching the clients of requests that have waited long; runs while any request waits."""
-        loop = asyncio.get_running_loop()
+        loop = self._running_loop()
         now = time.monotonic()
         for pending, receive in list(self._waiting.items()):
             if now - pending.started < PATIENCE_SECONDS:
