@@ -100,7 +100,11 @@ def over_time(record: Record) -> Figure:
         ],
         "layout": _layout(
             xaxis=_axis(
-                title={"text": "seconds since the load was started"}, range=[0, last], anchor="y2", domain=[0, 1]
+                title={"text": "seconds since the load was started"},
+                range=[0, last],
+                anchor="y2",
+                showspikes=False,
+                unifiedhovertitle={"text": "<b>%{x:.0f} s</b>"},
             ),
             yaxis=axis.layout(upper) | {"title": {"text": "latency"}},
             yaxis2=_axis(
@@ -144,6 +148,7 @@ def against_throughput(record: Record) -> Figure:
             yaxis=axis.layout((0.0, 1.0)) | {"title": {"text": "p99"}},
             shapes=axis.band((0.0, 1.0)),
             hovermode="closest",
+            margin={"l": 64, "r": 16, "t": 16, "b": 48},
         ),
     }
 
@@ -239,7 +244,7 @@ def _mark_numbers(marks: Sequence[Event], last: float) -> list[Figure]:
     placed: list[Figure] = []
     row_ends: list[float] = []
     for number, mark in enumerate(marks, start=1):
-        row = next((row for row, end in enumerate(row_ends) if mark.at - end >= 0.035 * last), len(row_ends))
+        row = next((row for row, end in enumerate(row_ends) if mark.at - end >= 0.06 * last), len(row_ends))
         row_ends[row : row + 1] = [mark.at]
         placed.append(
             {
@@ -247,7 +252,8 @@ def _mark_numbers(marks: Sequence[Event], last: float) -> list[Figure]:
                 "y": 1,
                 "xref": "x",
                 "yref": "paper",
-                "yshift": 12 + 20 * row,
+                "yanchor": "bottom",
+                "yshift": 3 + 23 * row,
                 "showarrow": False,
                 "text": f"<b>{number}</b>",
                 "font": {"color": "@card", "size": 11},
@@ -275,8 +281,8 @@ def _layout(**options: Any) -> Figure:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "@ink", "family": "system-ui, sans-serif", "size": 13},
-        "legend": {"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
+        "legend": {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"},
         "hoverlabel": {"bgcolor": "@card", "bordercolor": "@grid", "font": {"color": "@ink"}},
-        "margin": {"l": 64, "r": 16, "t": 56, "b": 48},
+        "margin": {"l": 64, "r": 16, "t": 76, "b": 48},
         **options,
     }
