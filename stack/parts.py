@@ -20,12 +20,11 @@ from stack.settings import LOOPBACK, ROOT, StackSettings, variable
 
 # Stages of a stop and the longest each may take, 14.5 s together. The service may drain for 12 s by its defaults, but
 # without load it needs only its grace of 2 s; who sets its times longer waits longer.
-_LOAD, _SERVICE_AND_PAGES, _RECORDERS, _INBOX = range(4)
+_LOAD, _SERVICE_AND_PAGES, _RECORDERS = range(3)
 _LOAD_SECONDS: Final = 2.5
 _SERVICE_SECONDS: Final = 9.0
 _PAGE_SECONDS: Final = 2.0
-_RECORDER_SECONDS: Final = 2.0
-_INBOX_SECONDS: Final = 1.0
+_RECORDER_SECONDS: Final = 3.0
 _DRAIN_VARIABLES: Final = ("SERVICE_DRAIN_GRACE_SECONDS", "SERVICE_DRAIN_TIMEOUT_SECONDS")
 
 
@@ -136,8 +135,8 @@ def _inbox(context: Context, part: Part) -> Component:
         ready_url=f"{page}/healthz",
         claims=part.claims(settings),
         urls={"inbox": page},
-        stop_order=_INBOX,
-        stop_seconds=_INBOX_SECONDS,
+        stop_order=_RECORDERS,
+        stop_seconds=_RECORDER_SECONDS,
     )
 
 

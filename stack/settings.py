@@ -122,7 +122,7 @@ class StackSettings:
         default="7d", metadata=_from("TAILBOARD_RETENTION", _retention, "how long Prometheus keeps samples")
     )
     start_seconds: float = field(
-        default=120.0, metadata=_from("TAILBOARD_START_SECONDS", _seconds, "longest wait until every part is ready")
+        default=180.0, metadata=_from("TAILBOARD_START_SECONDS", _seconds, "longest wait until every part is ready")
     )
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # of whoever started us

@@ -99,7 +99,7 @@ class Supervisor:
         log_dir: Path,
         cwd: Path,
         say: Callable[[str], None] = print,
-        start_seconds: float = 120.0,
+        start_seconds: float = 180.0,
     ) -> None:
         self._components = tuple(components)
         self._log_dir = log_dir

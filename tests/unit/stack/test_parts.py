@@ -48,9 +48,9 @@ def test_only_the_service_knows_the_token(components: dict[str, Component]) -> N
         assert name == "service" or not any("the-token" in text for text in told)
 
 
-def test_load_stops_first_then_the_service_and_the_inbox_last(components: dict[str, Component]) -> None:
+def test_load_stops_first_then_the_service_and_what_records_comes_last(components: dict[str, Component]) -> None:
     order = {name: component.stop_order for name, component in components.items()}
-    assert order["locust"] < order["service"] < order["prometheus"] == order["alertmanager"] < order["inbox"]
+    assert order["locust"] < order["service"] < order["prometheus"] == order["alertmanager"] == order["inbox"]
     assert max(order.values()) == order["inbox"]
 
 
