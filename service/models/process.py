@@ -338,19 +338,25 @@ class WorkerPool:
             if self._closed:
                 child.kill()
         problem = None
+        died = False
         try:
             info = child.await_ready()
         except ModelError as error:
             problem = str(error)
-        except (EOFError, TimeoutError, OSError) as error:
+        except TimeoutError:
             child.kill()
-            problem = f"the model worker ended before the model {self._spec.text} was ready: {error}"
+            problem = f"the model {self._spec.text} was not ready within {START_LIMIT_SECONDS:g} s"
+        except (EOFError, OSError):
+            child.kill()
+            died = True
         else:
             with self._changed:
                 self._info = info
                 self._spares.append(child)
                 self._changed.notify_all()
         end = child.wait()
+        if died:
+            problem = f"the model worker ended before the model {self._spec.text} was ready ({end}); is memory short?"
         with self._changed:
             self._children.discard(child)
             idle = child in self._spares
@@ -360,5 +366,8 @@ class WorkerPool:
         if problem is None and not closed:
             log.warning("model worker %d ended (%s); %s", child.pid, end, "it was the spare" if idle else "replaced")
             if not idle:
-                self._on_restart()
+                try:
+                    self._on_restart()
+                except Exception:
+                    log.exception("counting a restart failed")
         return problem

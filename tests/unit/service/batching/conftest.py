@@ -1,7 +1,6 @@
 """A batcher in the test's own thread: a clock that the test moves, a model that the test scripts."""
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,12 +70,13 @@ class Bench:
         self.runners = [FakeRunner(self.clock) for _ in range(workers)]
         self.runner = self.runners[0]
         self.deliveries: list[list[Ticket]] = []
+        self.delivered: list[Ticket] = []  # the same, one after the other
         self.records: list[BatchRecord] = []
         self.batcher = Batcher(
             self.runners,
             Knobs(policy, max_batch_rows, max_wait_seconds),  # type: ignore[arg-type]
             capacity,
-            lambda tickets: self.deliveries.append(list(tickets)),
+            self._deliver,
             self.records.append,
             self.clock,
         )
@@ -100,9 +100,9 @@ class Bench:
     def teach(self, fixed: float = 0.005, per_row: float = 0.0001) -> None:
         self.batcher.teach((rows, fixed + per_row * rows) for rows in (1, 32) for _ in range(10))
 
-    @property
-    def delivered(self) -> list[Ticket]:
-        return [ticket for delivery in self.deliveries for ticket in delivery]
+    def _deliver(self, tickets: Sequence[Ticket]) -> None:
+        self.deliveries.append(list(tickets))
+        self.delivered += tickets
 
     def assert_answered(self, *tickets: Ticket) -> None:
         """Each exactly once, with exactly its own rows."""
@@ -126,8 +126,3 @@ def make_bench() -> Callable[..., Bench]:
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
-
-
-@pytest.fixture
-def far() -> float:
-    return math.inf

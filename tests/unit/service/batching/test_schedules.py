@@ -136,7 +136,7 @@ class Schedule:
                 assert ticket.error is not None
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(actions, max_size=80),
     st.sampled_from(["adaptive", "fixed"]),
@@ -154,7 +154,7 @@ def test_nothing_is_lost_nothing_answered_twice(
     schedule.check()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.sampled_from(GROUPS), st.sampled_from([0.0, 0.001, 0.02])), max_size=40)
 )
