@@ -311,3 +311,31 @@ def test_as_an_object_it_checks_stops_and_can_be_started_again(binaries: Binarie
     with pytest.raises(PartFailed, match="alertmanager ended by itself"):
         until(stack.check)
     stack.stop()
+
+
+def test_a_grafana_on_path_is_used_with_our_dashboards_and_ports(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in: what it was told is in its log."""
+    program = tmp_path / "grafana" / "bin" / "grafana"
+    program.parent.mkdir(parents=True)
+    (tmp_path / "grafana" / "conf").mkdir()
+    (tmp_path / "grafana" / "conf" / "defaults.ini").touch()
+    standin = Path(__file__).with_name("standin.py")
+    program.write_text(
+        f'#!/bin/sh\necho "$@"; env\nexec {sys.executable} -I -S {standin} "$GF_SERVER_HTTP_PORT" --name grafana\n'
+    )
+    program.chmod(0o755)
+    path = f"{program.parent}:{environment['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    settings = StackSettings.from_environment({**environment, "PATH": path})
+    with NativeStack(settings, say=lambda line: None, only=["grafana"]) as stack:
+        assert stack.urls == {"grafana": f"http://127.0.0.1:{settings.grafana_port}"}
+    told = (settings.log_dir / "grafana.log").read_text()
+    assert f"server --homepath {tmp_path / 'grafana'}" in told
+    assert f"PROMETHEUS_URL=http://127.0.0.1:{settings.prometheus_port}" in told
+    assert f"DASHBOARDS_DIR={ROOT / 'grafana' / 'dashboards'}" in told
+    provisioning = settings.run_dir / "grafana" / "provisioning"
+    assert f"GF_PATHS_PROVISIONING={provisioning}" in told
+    assert (provisioning / "datasources" / "prometheus.yml").is_file()
+    assert (provisioning / "dashboards" / "tailboard.yml").is_file()
