@@ -7,10 +7,12 @@ that a dashboard of a newer Grafana still shows. Only what cannot be a dashboard
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 Json = Mapping[str, Any]
+
+COLUMNS: Final = 24  # of Grafana's grid
 
 _EMPTY: Final[Json] = {}
 
@@ -21,7 +23,7 @@ class DashboardError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Place on Grafana's grid of 24 columns; a unit of height is about 38 pixels with its gap."""
+    """Place on Grafana's grid, within its section; a unit of height is about 38 pixels with its gap."""
 
     x: int
     y: int
@@ -69,11 +71,6 @@ class Section:
     title: str
     collapsed: bool
     panels: tuple[Panel, ...]
-
-    @property
-    def top(self) -> int:
-        """The grid row of the topmost panel: a section is laid out from there."""
-        return min((panel.grid.y for panel in self.panels), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +193,7 @@ def _sections(panels: Sequence[Json]) -> tuple[Section, ...]:
                     ids.of(heading) if heading else 0,
                     string(heading, "title"),
                     flag(heading, "collapsed"),
-                    tuple(below),
+                    _without_gaps(below),
                 )
             )
 
@@ -208,6 +205,19 @@ def _sections(panels: Sequence[Json]) -> tuple[Section, ...]:
             below.append(_panel(panel, ids))
     close()
     return tuple(sections)
+
+
+def _without_gaps(panels: Sequence[Panel]) -> tuple[Panel, ...]:
+    """Each panel moved up until it meets another one, as Grafana lays them out; the section begins at row 0."""
+    filled = [0] * COLUMNS  # by column: the first free row
+    moved = []
+    for panel in sorted(panels, key=lambda panel: (panel.grid.y, panel.grid.x)):
+        grid = panel.grid
+        under = slice(grid.x, grid.x + grid.w)
+        y = max(filled[under])
+        filled[under] = [y + grid.h] * grid.w
+        moved.append(replace(panel, grid=replace(grid, y=y)))
+    return tuple(moved)
 
 
 class _Ids:
@@ -232,8 +242,8 @@ def _grid(panel: Json) -> Grid:
     def cell(key: str, default: int, lowest: int, highest: int) -> int:
         return max(lowest, min(highest, int(number(place, key) if number(place, key) is not None else default)))  # type: ignore[arg-type]
 
-    w = cell("w", 12, 1, 24)
-    return Grid(x=cell("x", 0, 0, 24 - w), y=cell("y", 0, 0, 10_000), w=w, h=cell("h", 8, 1, 100))
+    w = cell("w", 12, 1, COLUMNS)
+    return Grid(x=cell("x", 0, 0, COLUMNS - w), y=cell("y", 0, 0, 10_000), w=w, h=cell("h", 8, 1, 100))
 
 
 def _panel(panel: Json, ids: _Ids) -> Panel:

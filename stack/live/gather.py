@@ -88,7 +88,7 @@ class Gatherer:
         asked = {panel.id: self._ask_panel(panel, window, choices) for panel in panels}
         marks, missed = self._marks(dashboard, window, choices, deadline)
         page["firing"] = [
-            {"title": mark.title, "text": mark.text, "since": round(mark.start * 1000), "colour": mark.colour}
+            {"title": mark.title, "text": mark.text, "since": None if mark.earlier else round(mark.start * 1000)}
             for mark in marks
             if mark.ongoing
         ]

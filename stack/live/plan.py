@@ -79,7 +79,9 @@ def marks_of(annotation: Annotation, query: Query, series: Sequence[Series]) -> 
         )
         for start, end in _stretches(one.times, query.step):
             ongoing = query.window.live and end >= query.window.end - 1.5 * query.step
-            marks.append(Mark(start, query.window.end if ongoing else end, title, text, annotation.colour, ongoing))
+            earlier = start <= query.window.start
+            until = query.window.end if ongoing else end
+            marks.append(Mark(start, until, title, text, annotation.colour, ongoing, earlier))
     return sorted(marks, key=lambda mark: (mark.start, mark.title))
 
 

@@ -9,7 +9,9 @@ from stack.live.dashboard import Variable
 
 ALL: Final = "$__all"
 
-_REFERENCE: Final = re.compile(r"\$(\w+)|\$\{(\w+)(?::(\w+))?\}|\[\[(\w+)(?::(\w+))?\]\]", re.ASCII)
+# A name begins with a letter: "$1" belongs to label_replace().
+_NAME: Final = r"[A-Za-z_]\w*"
+_REFERENCE: Final = re.compile(rf"\$({_NAME})|\$\{{({_NAME})(?::(\w+))?\}}|\[\[({_NAME})(?::(\w+))?\]\]", re.ASCII)
 _LABEL_VALUES: Final = re.compile(r"label_values\(\s*(?:(.+?)\s*,\s*)?([A-Za-z_]\w*)\s*\)", re.ASCII | re.DOTALL)
 
 

@@ -41,6 +41,7 @@ class Mark:
     text: str
     colour: str
     ongoing: bool
+    earlier: bool = False  # it was there when the window began: when it started is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +263,11 @@ def draw_marks(layout: dict[str, Any], marks: Sequence[Mark], window: Window) ->
     for mark in seen:
         paint = colour(mark.colour)
         (x,) = milliseconds((max(mark.start, window.start),))
-        layout["shapes"].append(
-            {"type": "line", "name": "mark", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1,
-             "line": {"color": paint, "width": 1, "dash": "dot"}, "layer": "below"}
-        )  # fmt: skip
+        if not mark.earlier:
+            layout["shapes"].append(
+                {"type": "line", "name": "mark", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1,
+                 "line": {"color": paint, "width": 1, "dash": "dot"}, "layer": "below"}
+            )  # fmt: skip
         layout["annotations"].append(
             {"name": "mark", "text": as_text(mark.title), "hovertext": as_text(mark.text), "xref": "x", "x": x,
              "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 10, "color": paint},

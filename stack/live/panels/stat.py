@@ -125,13 +125,14 @@ def _passed(style: Field, value: float) -> list[str]:
 def _spark(line: Line, paint: str, window: Window) -> dict[str, Any]:
     values = [value for value in line.values if value is not None]
     low, high = min(values), max(values)
+    fill = "tozeroy" if low >= 0 else "none"
     room = (high - low) * 0.15 or abs(high) * 0.5 or 1.0
     bottom = low - room if low - room > 0 or low < 0 else 0.0
     return {
         "data": [
             {
                 "type": "scatter", "mode": "lines", "hoverinfo": "skip", "x": milliseconds(line.times),
-                "y": rounded(line.values), "line": {"color": paint, "width": 1.5}, "fill": "tozeroy",
+                "y": rounded(line.values), "line": {"color": paint, "width": 1.5}, "fill": fill,
                 "fillcolor": translucent(paint, 0.14),
             }
         ],

@@ -131,7 +131,7 @@ function showFiring(firing) {
     ...firing.map((alert) => {
       const chip = element("a");
       chip.href = inbox;
-      const since = new Date(alert.since).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+      const since = alert.since === null ? "before this time range" : new Date(alert.since).toLocaleTimeString([], { hour12: false });
       chip.append(element("b", "", alert.title), element("span", "", `${alert.text} · firing since ${since}`));
       return chip;
     }),

@@ -3,6 +3,7 @@
 import { layoutOf, paint, painted } from "./theme.js";
 
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
+const BARE = { margin: { l: 0, r: 0, t: 0, b: 0, pad: 0 }, plot_bgcolor: "rgba(0,0,0,0)" }; // behind a tile's number
 const hidden = new Map(); // panel id -> names of the series that the viewer has switched off
 const watcher = new ResizeObserver((entries) => {
   for (const { target } of entries) {
@@ -181,20 +182,19 @@ function drawStats(panel, body, data) {
     const one = stats.children[index];
     drawSmall(one, "name", stat.name);
     one.classList.toggle("unknown", !stat.known);
+    one.classList.toggle("sparked", Boolean(stat.figure));
     const value = part(one, "value");
     value.replaceChildren(stat.text, element("small", "", stat.suffix));
     value.style.color = paint(stat.colour);
     value.style.setProperty("--length", Math.max(6, stat.text.length + stat.suffix.length / 2));
     part(one, "hint").textContent = stat.note;
-    if (stat.figure && window.Plotly) plotInto(part(one, "plot"), withClock(stat.figure), false);
+    if (stat.figure && window.Plotly) plotInto(part(one, "plot"), { ...stat.figure, layout: { ...stat.figure.layout, ...BARE } }, false);
     if (stat.fill) panel.style.setProperty("--tint", paint(stat.fill));
-    const sparkline = one.querySelector(".plot")?.layout;
-    if (sparkline) Plotly.relayout(one.querySelector(".plot"), { margin: { l: 0, r: 0, t: 0, b: 0, pad: 0 } });
   });
 }
 
 function drawTable(panel, body, data) {
-  const holder = part(body, "table");
+  const holder = part(body, "tabular");
   const table = element("table");
   const head = table.createTHead().insertRow();
   for (const column of data.table.columns) head.append(element("th", column.number ? "number" : "", column.name));

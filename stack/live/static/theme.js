@@ -100,13 +100,13 @@ export function layoutOf(layout, large) {
     ...layout,
     autosize: true,
     paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: layout.plot_bgcolor ?? paint("@panel"), // not transparent: Plotly picks the contrast of hover lines by it
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: paint("@text") },
-    margin: { l: 12, r: 16, t: marked ? 20 : 10, b: 10, pad: 2 },
+    margin: layout.margin ?? { l: 12, r: 16, t: marked ? 20 : 10, b: 10, pad: 2 },
     showlegend: false,
     dragmode: time && !matchMedia("(pointer: coarse)").matches ? "zoom" : false,
     hoverlabel: { bgcolor: paint("@panel"), bordercolor: paint("@edge"), font: { size: 12, color: paint("@text") }, align: "left", namelength: -1 },
-    xaxis: { ...axis, nticks: 8, showgrid: !time, fixedrange: !time, ...layout.xaxis, ...title(layout.xaxis) },
+    xaxis: { ...axis, spikecolor: paint("@faint"), spikethickness: 1, spikedash: "solid", nticks: 8, showgrid: !time, fixedrange: !time, ...layout.xaxis, ...title(layout.xaxis) },
   };
   for (const name of ["yaxis", "yaxis2"]) {
     if (layout[name]) merged[name] = { ...axis, ...layout[name], ...title(layout[name]) };

@@ -52,10 +52,10 @@ def test_a_literal_dashboard() -> None:
         "now-30m",
         "now",
     )
-    assert [(s.title, s.collapsed, [p.id for p in s.panels], s.top) for s in dashboard.sections] == [
-        ("", False, [1, 2], 0),  # by place on the grid, not by order in the file
-        ("Open", False, [8], 21),
-        ("Closed", True, [10], 31),
+    assert [(s.title, s.collapsed, [p.id for p in s.panels]) for s in dashboard.sections] == [
+        ("", False, [1, 2]),  # by place on the grid, not by order in the file
+        ("Open", False, [8]),
+        ("Closed", True, [10]),
     ]
     latency = dashboard.sections[0].panels[1]
     assert latency.grid == Grid(x=0, y=4, w=12, h=9)
@@ -105,7 +105,7 @@ def test_panels_without_an_id_or_with_one_twice_get_their_own() -> None:
 @pytest.mark.parametrize(
     ("place", "grid"),
     [
-        ({"x": 20, "y": 1, "w": 12, "h": 2}, Grid(12, 1, 12, 2)),  # never over the right edge
+        ({"x": 20, "y": 1, "w": 12, "h": 2}, Grid(12, 0, 12, 2)),  # never over the right edge
         ({"x": -4, "y": -1, "w": 0, "h": 0}, Grid(0, 0, 1, 1)),
         ({"x": "a"}, Grid(0, 0, 12, 8)),
         (None, Grid(0, 0, 12, 8)),
@@ -114,6 +114,13 @@ def test_panels_without_an_id_or_with_one_twice_get_their_own() -> None:
 def test_places_stay_on_the_grid(place: Any, grid: Grid) -> None:
     dashboard = parse_dashboard(json.dumps({"uid": "a", "panels": [{"type": "stat", "gridPos": place}]}))
     assert next(dashboard.panels()).grid == grid
+
+
+def test_gaps_close_as_in_grafana() -> None:
+    places = [(0, 0, 12, 4), (12, 0, 12, 9), (0, 20, 6, 3), (6, 30, 18, 2), (0, 900, 24, 1)]
+    panels = [{"type": "stat", "gridPos": dict(zip("xywh", place, strict=True))} for place in places]
+    dashboard = parse_dashboard(json.dumps({"uid": "a", "panels": panels}))
+    assert [panel.grid.y for panel in dashboard.panels()] == [0, 0, 4, 9, 11]
 
 
 KEYS = st.sampled_from(["uid", "panels", "targets", "gridPos", "x", "w", "id", "type", "fieldConfig", "list", "expr"])

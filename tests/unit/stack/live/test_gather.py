@@ -101,9 +101,7 @@ def test_a_page() -> None:
             "all": False,
         }
     ]
-    assert found["firing"] == [
-        {"title": "LatencySLOBreach", "text": "page", "since": 1_799_999_995_000, "colour": "red"}
-    ]
+    assert found["firing"] == [{"title": "LatencySLOBreach", "text": "page", "since": 1_799_999_995_000}]
 
 
 def test_a_failed_query_is_its_panel_s_matter_and_carries_the_message() -> None:

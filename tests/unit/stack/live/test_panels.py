@@ -157,6 +157,12 @@ def test_alert_marks_cross_the_figure_and_end_at_its_edges() -> None:
     ]  # fmt: skip
 
 
+def test_a_mark_that_was_there_before_has_no_line_where_the_figure_begins() -> None:
+    marks = [Mark(1000, 1010, "LoadShed", "", "red", False, earlier=True)]
+    layout = payload(LATENCY, [series(0.03, 0.04)], [], marks=marks)["figure"]["layout"]
+    assert [shape["type"] for shape in layout["shapes"]] == ["rect"]
+
+
 def test_zero_is_a_gap_on_a_logarithmic_axis() -> None:
     fields = '{"defaults": {"unit": "s", "custom": {"scaleDistribution": {"type": "log"}}}}'
     given = panel("timeseries", '[{"expr": "x", "legendFormat": "x"}]', fields)

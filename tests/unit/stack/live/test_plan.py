@@ -78,6 +78,13 @@ def test_each_unbroken_stretch_is_one_mark() -> None:
     ]
 
 
+def test_what_was_there_before_has_no_known_start() -> None:
+    query = annotation_query(ALERTS, WINDOW, {}, 5.0)
+    first = query.window.start
+    mark, later = marks_of(ALERTS, query, [Series({"alertname": "A"}, (first, first + 5, first + 100), (1.0,) * 3)])
+    assert (mark.earlier, later.earlier) == (True, False)
+
+
 def test_nothing_is_ongoing_in_the_past() -> None:
     query = annotation_query(ALERTS, Window(NOW - 1800, NOW - 900, live=False), {}, 5.0)
     (mark,) = marks_of(ALERTS, query, [Series({"alertname": "A"}, (query.window.end,), (1.0,))])

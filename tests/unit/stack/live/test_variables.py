@@ -37,6 +37,7 @@ def chosen(*values: str) -> dict[str, Choice]:
         ('x{model=~"${model:pipe}"}', ("a", "b.c"), 'x{model=~"a|b.c"}'),
         ("x ${model:csv}", ("a", "b.c"), "x a,b.c"),
         ('x{path=~"^/a$"}', ("a",), 'x{path=~"^/a$"}'),  # a dollar that names nothing
+        ('label_replace(x, "a", "$1", "b", "(.*)${2}")', ("a",), 'label_replace(x, "a", "$1", "b", "(.*)${2}")'),
     ],
 )
 def test_interpolation(text: str, values: tuple[str, ...], expected: str) -> None:
