@@ -270,3 +270,20 @@ def test_rates_are_rounded_to_two_digits_and_failures_are_sentences() -> None:
     assert [round_rate(rate) for rate in (13.4, 394.0, 7_449.0)] == [13.0, 390.0, 7_400.0]
     assert failed(DemoError("it broke")).sentence == "It broke."
     assert dataclasses.asdict(failed(DemoError("It broke.")))["sentence"] == "It broke."
+
+
+def test_a_backlog_is_let_go_before_the_next_step() -> None:
+    levels: list[float] = []
+
+    class Watched(FakeStack):
+        def open_load(self, rate: float, cap: int, seed: int) -> None:
+            if rate > 60:  # a step, not the trickle in between
+                levels.append(self.backlog)
+            super().open_load(rate, cap, seed)
+
+    stack = Watched()
+    driver, record, _ = drive(stack, batch_sizes=(1, 8), ramp_seconds=60.0)
+    driver.run()
+    assert any(not point.figures.slo_met for point in record.points(1))
+    assert len(levels) > len(record.ramp)
+    assert all(level <= 10 for level in levels)
