@@ -282,7 +282,7 @@ def test_a_backlog_is_let_go_before_the_next_step() -> None:
             super().open_load(rate, cap, seed)
 
     stack = Watched()
-    driver, record, _ = drive(stack, batch_sizes=(1, 8), ramp_seconds=60.0)
+    driver, record, _ = drive(stack, batch_sizes=(1, 8), ramp_seconds=150.0)
     driver.run()
     assert any(not point.figures.slo_met for point in record.points(1))
     assert len(levels) > len(record.ramp)
