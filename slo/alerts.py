@@ -86,11 +86,18 @@ def service_alerts(service: Service) -> list[Alert]:
     recent = duration_text(RECENT_SECONDS)
     keep = service.profile.keep_firing_for_seconds
     threshold = edge_text(service.threshold_seconds)
-    requests = selector(requests_name(STEADY_SECONDS), job=job)
-    enough = f"and on (job) {_enough_requests(service, STEADY_SECONDS)}"
 
-    def share(outcome: str) -> str:
-        return ratio(total_rate(job_requests(service, "_count", outcome=outcome), steady), requests)
+    def share(outcome: str, window_seconds: int) -> str:
+        of_that = total_rate(job_requests(service, "_count", outcome=outcome), duration_text(window_seconds))
+        return ratio(of_that, selector(requests_name(window_seconds), job=job))
+
+    def too_many(outcome: str, limit: float) -> str:
+        # As with the SLO: the longer window says that it matters, the shorter one that it still goes on.
+        return (
+            f"{share(outcome, RECENT_SECONDS)} > {limit:g}\n"
+            f"and on (job) {share(outcome, STEADY_SECONDS)} > {limit:g}\n"
+            f"and on (job) {_enough_requests(service, STEADY_SECONDS)}"
+        )
 
     def per_instance(metric: str, function: str, **matchers: str) -> str:
         return f"sum by (job, instance) ({function}({selector(metric, job=job, **matchers)}[{recent}]))"
@@ -128,19 +135,19 @@ def service_alerts(service: Service) -> list[Alert]:
         ),
         Alert(
             "ErrorRatioHigh",
-            f"{share('failed')} > {ERROR_RATIO:g}\n{enough}",
+            too_many("failed", ERROR_RATIO),
             severity="page",
             summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests fail",
-            description=f"{_VALUE_PERCENT} of the requests of the last {steady} ended in 5xx or "
-            f"passed their deadline; {percent(ERROR_RATIO)} are tolerated.",
+            description=f"{_VALUE_PERCENT} of the requests of the last {recent} failed: the model raised, its worker "
+            f"died, or the deadline passed. In {recent} and in {steady} that is over the {percent(ERROR_RATIO)} tolerated.",
             keep_firing_for_seconds=keep,
         ),
         Alert(
             "LoadShed",
-            f"{share('shed')} > {SHED_RATIO:g}\n{enough}",
+            too_many("shed", SHED_RATIO),
             severity="ticket",
             summary=f"{{{{ $labels.job }}}} sheds {_VALUE_PERCENT} of requests",
-            description=f"{_VALUE_PERCENT} of the requests of the last {steady} were refused "
+            description=f"{_VALUE_PERCENT} of the requests of the last {recent} were refused "
             "(queue full, unlikely to make their deadline, or draining): more is offered than it can serve.",
             keep_firing_for_seconds=keep,
         ),

@@ -33,6 +33,9 @@ def health_dashboard(slo: SloFile) -> dict[str, Any]:
     lateness_p99 = quantile(0.99, lateness, WINDOW, by="")
     sent = total_rate(selector(f"{names.LOADGEN_DISPATCH_LATENESS}_count", job="loadgen"), WINDOW, by="")
     dropped = total_rate(selector(names.LOADGEN_ARRIVALS, job="loadgen", state="dropped"), WINDOW, by="")
+    # Prometheus names a group by its file's path and its own name.
+    seconds = selector(names.RULE_GROUP_DURATION, job="prometheus")
+    group = f'label_replace({seconds}, "group", "$1", "rule_group", ".*;(.*)")'
     panels = [
         figure(
             "Targets down",
@@ -166,20 +169,20 @@ def health_dashboard(slo: SloFile) -> dict[str, Any]:
         ),
         lines(
             "CPU",
-            "Cores in use by the process of each target; model workers are processes of their own and not among them.",
+            "Cores in use by the process of each target that says so; model workers are processes of their own.",
             [Query(f"sum by (job) (rate({names.PROCESS_CPU}[{WINDOW}]))", "{{job}}")],
             "short",
         ),
         lines(
             "Memory",
-            "Resident memory of the process of each target.",
+            "Resident memory of the process of each target that says so; model workers are not among them.",
             [Query(f"sum by (job) ({names.PROCESS_MEMORY})", "{{job}}")],
             "bytes",
         ),
         lines(
             "Rule evaluation",
             "How long the slowest rule group took; it must stay far below its interval.",
-            [Query(f"max by (rule_group) ({selector(names.RULE_GROUP_DURATION, job='prometheus')})", "{{rule_group}}")],
+            [Query(f"max by (group) ({group})", "{{group}}")],
             SECONDS,
         ),
         lines(

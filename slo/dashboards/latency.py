@@ -15,7 +15,6 @@ from slo.dashboards.panels import (
     RATIO,
     RED,
     SECONDS,
-    TEAL,
     VIOLET,
     WINDOW,
     Query,
@@ -96,7 +95,7 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             Query(selector(budget_remaining_name(service), job=service.job), "left"),
             RATIO,
             [(None, RED), (0, AMBER), (0.25, GREEN)],
-            decimals=1,
+            decimals=0,
             no_value="no data yet",
         ),
         lines(
@@ -140,7 +139,7 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             "the server's own figure means that time passes before requests reach the service.",
             [
                 Query(loadgen(names.LOADGEN_REQUEST_DURATION), "client, from schedule", VIOLET),
-                Query(loadgen(names.LOADGEN_SERVICE_DURATION), "client, from send", TEAL),
+                Query(loadgen(names.LOADGEN_SERVICE_DURATION), "client, from send", AMBER),
                 Query(server(0.99), "server", BLUE),
                 slo_line,
             ],

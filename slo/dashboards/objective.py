@@ -81,7 +81,7 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
             Query(selector(budget_remaining_name(service), **job), "left"),
             RATIO,
             [(None, RED), (0, AMBER), (0.25, GREEN)],
-            decimals=1,
+            decimals=0,
             no_value="no data yet",
         ),
         figure(

@@ -144,6 +144,7 @@ class _Cases:
     def _share_of_requests(self, alert: str, outcome: str, limit: float, blameless: str) -> list[dict[str, Any]]:
         over, under = round(2 * limit * _BUSY), round(0.5 * limit * _BUSY)
         few = self.service.profile.min_requests // 2 // _STEADY
+        blip = round(0.6 * limit * _STEADY * _BUSY)  # in one scrape: too many for the short window, not for the long
         after = 2 * _LONG + self.keep
         return [
             self._case(
@@ -151,15 +152,24 @@ class _Cases:
                 self._requests(Phase(_LONG, good=_BUSY - over, **{outcome: over}), Phase(after, good=_BUSY)),
                 self._firing(alert, _FOR - 1, 0),
                 self._firing(alert, _LONG, 1),
-                # Over the limit until half of the window is clean, then kept.
-                self._firing(alert, _LONG + _STEADY // 2 + self.keep - 2, 1),
-                self._firing(alert, _LONG + _STEADY + self.keep, 0),
+                # Over the limit until half of the short window is clean, then kept.
+                self._firing(alert, _LONG + _RECENT // 2 + self.keep - 2, 1),
+                self._firing(alert, _LONG + _RECENT + self.keep + 1, 0),
                 texts=[self._says(alert, _LONG, percent(2 * limit), instance=False)],
             ),
             self._case(
                 f"half the share that is tolerated has the outcome {outcome}",
                 self._requests(Phase(_LONG, good=_BUSY - under, **{outcome: under})),
                 self._firing(alert, _LONG, 0),
+            ),
+            self._case(
+                f"a blip of requests with the outcome {outcome}",
+                self._requests(
+                    Phase(_STEADY, good=_BUSY),
+                    Phase(1, good=_BUSY - blip, **{outcome: blip}),
+                    Phase(_STEADY, good=_BUSY),
+                ),
+                *(self._firing(alert, _STEADY + scrape, 0) for scrape in range(_STEADY)),
             ),
             self._case(
                 f"{blameless} requests are another alert's",

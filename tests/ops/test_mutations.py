@@ -99,6 +99,20 @@ MUTATIONS = {
     "errors tolerated": Mutation(
         SERVICE, "> 0.05\n", "> 0.5\n", SERVICE, "twice the share that is tolerated has the outcome failed, then none"
     ),
+    "a blip of errors": Mutation(
+        SERVICE,
+        r'and on \(job\) .*outcome="failed".*\n\s+',
+        "",
+        SERVICE,
+        "a blip of requests with the outcome failed",
+    ),
+    "errors long gone": Mutation(
+        SERVICE,
+        r'sum .*outcome="failed".*\[30s\].*\n\s+and on \(job\) ',
+        "",
+        SERVICE,
+        "twice the share that is tolerated has the outcome failed, then none",
+    ),
     "shedding tolerated": Mutation(
         SERVICE,
         r'(outcome="shed".*) > 0.01\n',
