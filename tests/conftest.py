@@ -1,6 +1,7 @@
 """Fixtures that every kind of test may use: free ports, and tools that must be there in CI."""
 
 import os
+import random
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -54,17 +55,24 @@ def tool(missing: Callable[[str], NoReturn]) -> Callable[[str], Path]:
 
 @pytest.fixture
 def free_port() -> Callable[[], int]:
-    """A function that gives a loopback port nobody listens on, a different one at each call."""
+    """A function that gives a loopback port nobody listens on, a different one at each call.
+
+    Below the range from which the kernel takes the ports of outgoing connections: one of those could take it first.
+    """
     given: set[int] = set()
 
     def take() -> int:
         while True:
+            port = random.randrange(20_000, 32_000)
+            if port in given:
+                continue
+            given.add(port)
             with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port: int = probe.getsockname()[1]
-            if port not in given:
-                given.add(port)
-                return port
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            return port
 
     return take
 
