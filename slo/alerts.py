@@ -139,7 +139,7 @@ def service_alerts(service: Service) -> list[Alert]:
             severity="page",
             summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests fail",
             description=f"{_VALUE_PERCENT} of the requests of the last {recent} failed: the model raised, its worker "
-            f"died, or the deadline passed. In {recent} and in {steady} that is over the {percent(ERROR_RATIO)} tolerated.",
+            f"died, or the deadline passed. In {recent} and {steady} that is over {percent(ERROR_RATIO)}.",
             keep_firing_for_seconds=keep,
         ),
         Alert(
