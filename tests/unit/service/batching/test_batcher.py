@@ -65,6 +65,18 @@ def test_groups_never_mix_and_the_oldest_goes_first(bench: Any) -> None:
     bench.assert_answered(first, second, third)
 
 
+def test_the_oldest_request_decides_which_group_goes_not_the_group_that_came_first(bench: Any) -> None:
+    for _ in range(8):
+        bench.submit(group="a")
+    bench.clock.advance(0.001)
+    bench.submit(group="b")
+    bench.clock.advance(0.001)
+    bench.submit(group="a")
+    bench.clock.advance(0.01)
+    bench.run_all()
+    assert bench.runner.groups == ["a", "b", "a"]
+
+
 def test_a_full_group_does_not_wait_for_an_older_one_that_is_held(bench: Any) -> None:
     held = bench.submit(group="a")
     bench.clock.advance(0.001)
