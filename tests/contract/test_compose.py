@@ -233,6 +233,7 @@ def test_one_image_is_built_once_and_used_by_all_python_parts(services: dict[str
     image = services["service"]["image"]
     assert {name for name, service in services.items() if service["image"] == image} == BUILT
     assert [name for name, service in services.items() if "build" in service] == ["service"]
+    assert {services[name]["pull_policy"] for name in BUILT} == {"never"}, "it would be looked for in a registry"
 
 
 def test_the_dockerfile_needs_no_buildkit_no_root_and_no_compiler(root: Path) -> None:

@@ -48,11 +48,31 @@ def answers(environment: dict[str, str]) -> bool:
     return run(["docker", "version", "--format", "{{.Server.Version}}"], environment).returncode == 0
 
 
+# A table as it is before anybody has put a rule into it.
+UNTOUCHED = {
+    "filter": ("INPUT", "FORWARD", "OUTPUT"),
+    "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
+    "raw": ("PREROUTING", "OUTPUT"),
+}
+
+
+@contextlib.contextmanager
+def packet_filter_kept() -> Iterator[None]:
+    """Puts the machine's packet filter back as it was: an engine that ends leaves its rules behind."""
+    before = subprocess.run(["iptables-save"], capture_output=True, text=True, timeout=30, check=True).stdout
+    for table, chains in UNTOUCHED.items():
+        if f"*{table}\n" not in before:
+            before += "\n".join([f"*{table}", *(f":{chain} ACCEPT [0:0]" for chain in chains), "COMMIT", ""])
+    try:
+        yield
+    finally:
+        subprocess.run(["iptables-restore"], input=before, text=True, timeout=30, check=True)
+
+
 def own_engine(directory: Path) -> Iterator[str]:
     """Starts dockerd with everything of its own under `directory`; gives its address; leaves nothing.
 
-    It touches no packet filter, default bridge or forwarding of the machine: containers reach each other on the
-    networks that Compose makes, and published ports go through Docker's own proxy.
+    Containers talk on the networks that Compose makes; the machine gets no default bridge and forwards nothing.
     """
     address = f"unix://{directory}/socket"
     with (directory / "log").open("w") as log:
@@ -63,7 +83,7 @@ def own_engine(directory: Path) -> Iterator[str]:
                 *("--data-root", str(directory / "data")),
                 *("--exec-root", str(directory / "exec")),
                 *("--pidfile", str(directory / "pid")),
-                *("--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"),
+                *("--bridge", "none", "--ip6tables=false", "--ip-forward=false"),
             ],
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -83,7 +103,10 @@ def own_engine(directory: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             os.killpg(engine.pid, signal.SIGKILL)
             engine.wait(10)
-        shutil.rmtree(directory, ignore_errors=True)
+        for mount in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+            if (path := mount.split()[1]).startswith(f"{directory}/"):
+                subprocess.run(["umount", "--lazy", path], check=False)
+        shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +120,7 @@ def engine(missing: Callable[[str], Any]) -> Iterator[dict[str, str]]:
     if os.geteuid() != 0 or not shutil.which("dockerd"):
         missing("no Docker engine answers, and starting one takes root and dockerd (Debian: apt-get install docker.io)")
     directory = Path(tempfile.mkdtemp(prefix="tailboard-docker-"))
-    with contextlib.closing(own_engine(directory)) as addresses:
+    with packet_filter_kept(), contextlib.closing(own_engine(directory)) as addresses:
         yield {**os.environ, "DOCKER_HOST": next(addresses)}
 
 
@@ -110,8 +133,8 @@ def stand_ins(
     images = {f"{variable}_IMAGE": f"{STAND_INS}/{name}" for variable, name in parts.items()}
     if run(["docker", "image", "inspect", *images.values()], engine).returncode == 0:
         return images
-    if os.geteuid() != 0 or not shutil.which("debootstrap"):
-        missing("stand-ins for the images take root and debootstrap (Debian: apt-get install debootstrap)")
+    if not shutil.which("apt-get") or not shutil.which("dpkg"):
+        missing("stand-ins for the images are made of Debian's packages, with apt-get and dpkg")
     work = tmp_path_factory.mktemp("stand-ins")
     made = run([ROOT / "tests/docker/stand_ins.sh", work, STAND_INS], engine, timeout_seconds=600)
     shutil.rmtree(work, ignore_errors=True)
@@ -136,7 +159,9 @@ class Compose:
             self.environment,
             timeout_seconds,
         )
-        assert done.returncode == 0, f"compose {' '.join(arguments)}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).splitlines()[-25:]
+            pytest.fail("\n".join([f"compose {' '.join(arguments)}", *said, self.logs()]), pytrace=False)
         return done.stdout
 
     def logs(self) -> str:
