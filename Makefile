@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := service loadtest slo stack bench
 export PYTHONUNBUFFERED := 1
+# Compiling every import anew would double the seconds of every start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help .venv test test-fast lint up demo batch-table generate lock clean
