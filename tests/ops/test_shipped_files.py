@@ -87,9 +87,7 @@ def test_alerts_go_where_they_belong(
 
 VARIANTS = {
     "production": {"profile": "production"},
-    "threshold of whole seconds": {"threshold_seconds": 1},
-    "threshold between the standard edges": {"threshold_seconds": 0.0375, "objective": 0.999},
-    "last edge, lax objective, a week": {"threshold_seconds": 10, "objective": 0.9, "window_days": 7},
+    "whole seconds, lax objective, a week": {"threshold_seconds": 10, "objective": 0.9, "window_days": 7},
 }
 
 
