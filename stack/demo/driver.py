@@ -16,13 +16,14 @@ from stack.demo.record import Figures, Record, series, stretch
 from stack.demo.settings import MOST_IN_FLIGHT, DemoSettings
 from stack.demo.telling import news, state_line
 from stack.demo.unchanged import Counts
-from stack.demo.words import rate_text, rows_name
+from stack.demo.words import rate_text, rows_name, seconds_text
 
 LOOK_SECONDS: Final = 1.0
 SAY_SECONDS: Final = 5.0
 RECENT_SECONDS: Final = 5.0  # the clients' p99 is of so many last seconds
 CALIBRATION_SECONDS: Final = 3.0
 STOP_SECONDS: Final = 10.0
+ROOM: Final = 0.25  # of the SLO for one run of the model: above, two in a row leave too little for everything else
 _WARM_UP_SECONDS: Final = 1.0
 
 
@@ -128,15 +129,21 @@ class Driver:
         self._clock.sleep(_WARM_UP_SECONDS)
         start = self._instruments.reading()
         self._clock.sleep(CALIBRATION_SECONDS)
-        served = between(start, self._instruments.reading()).served_rps
+        window = between(start, self._instruments.reading())
+        served, model_seconds = window.served_rps, window.mean_model_seconds or 0.0
         self._stop_load()
         if served < 1:
             raise DemoError("the service answered next to nothing while its capacity was measured; see its log")
         self._record.capacity_rps = served
         rate = round_rate(served * over)
-        self._say(
-            f"  {rate_text(served)} requests/s; the load will be {over:g} times that, {rate_text(rate)} requests/s."
-        )
+        self._say(f"  {rate_text(served)} requests/s; the load will be {over:g} times that, {rate_text(rate)}/s.")
+        threshold = self._record.slo.threshold_seconds
+        if model_seconds > ROOM * threshold:
+            self._say(
+                f"  Note: the model takes {seconds_text(model_seconds)} for {rows_name(slow)} here. A request that "
+                f"waits for one batch and rides in the next has little of {seconds_text(threshold)} left; if the cure "
+                "fails, free the CPUs or serve a smaller model (SERVICE_MODEL='digits?trees=100')."
+            )
         return rate
 
     def _stop_load(self) -> None:

@@ -36,6 +36,7 @@ class Reading:
     reached: float  # requests the *service* counted, however they ended
     batches: float
     batch_rows: float
+    model_seconds: float  # spent in the model
     max_batch_rows: int
     cost_fixed_seconds: float | None  # of one run of the model, as the service has learned it; None: not yet
     cost_per_row_seconds: float | None
@@ -54,6 +55,7 @@ class Window:
     reached: float
     batches: float
     batch_rows: float
+    model_seconds: float
     in_flight: float  # at its end
     target_rate: float
     max_batch_rows: int  # at its start
@@ -78,6 +80,11 @@ class Window:
     @property
     def mean_batch_rows(self) -> float | None:
         return self.batch_rows / self.batches if self.batches else None
+
+    @property
+    def mean_model_seconds(self) -> float | None:
+        """Per batch."""
+        return self.model_seconds / self.batches if self.batches else None
 
     def quantile(self, q: float) -> float | None:
         """Seconds; inf when more than 1 - q of the arrivals were lost; inf too when work came and nothing went out."""
@@ -108,6 +115,7 @@ def read(at: float, loadgen_page: str, service_page: str) -> Reading:
         reached=sum(_sum(server, f"{names.REQUEST_DURATION}_count", route=route) for route in names.INFERENCE_ROUTES),
         batches=_sum(server, f"{names.BATCH_ROWS}_count"),
         batch_rows=_sum(server, f"{names.BATCH_ROWS}_sum"),
+        model_seconds=_sum(server, f"{names.MODEL_DURATION}_sum"),
         max_batch_rows=int(_sum(server, names.MAX_BATCH_ROWS)),
         cost_fixed_seconds=_learned(server, names.COST_FIXED_SECONDS),
         cost_per_row_seconds=_learned(server, names.COST_PER_ROW_SECONDS),
@@ -120,7 +128,7 @@ def between(start: Reading, end: Reading) -> Window:
         raise ValueError("a window needs time to pass")
     grown = {
         field: getattr(end, field) - getattr(start, field)
-        for field in ("offered", "dropped", "reached", "batches", "batch_rows")
+        for field in ("offered", "dropped", "reached", "batches", "batch_rows", "model_seconds")
     }
     try:
         latency, lateness = end.latency - start.latency, end.lateness - start.lateness

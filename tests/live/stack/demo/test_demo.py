@@ -96,7 +96,8 @@ def test_the_whole_story_on_the_real_model(
     begin: Callable[..., Demo], whole_family: Callable[[int], list[int]], all_gone: Gone
 ) -> None:
     began = time.monotonic()
-    demo = begin("happy", "--ramp-seconds", "75")
+    # Fewer trees than by default, so that the SLO can be met on a machine that does other things too.
+    demo = begin("happy", "--ramp-seconds", "75", SERVICE_MODEL="digits?trees=200")
     demo.until("Offering")
     pids = whole_family(demo.process.pid)
     code = demo.end(within_seconds=400)

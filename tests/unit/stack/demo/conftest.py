@@ -54,6 +54,7 @@ class Counting:
             reached=self.offered,
             batches=self.batches,
             batch_rows=self.rows,
+            model_seconds=0.005 * self.batches,
             max_batch_rows=rows,
             cost_fixed_seconds=0.005,
             cost_per_row_seconds=0.00006,

@@ -43,6 +43,7 @@ class FakeStack:
         self.mails: list[Mail] = []
         self.calls: list[str] = []
         self.fires = True
+        self.fixed = FIXED
         self.dies_at = math.inf
 
     # clock
@@ -62,7 +63,7 @@ class FakeStack:
             self.time += step
 
     def _go(self, seconds: float) -> None:
-        capacity = self.rows / (FIXED + PER_ROW * self.rows)
+        capacity = self.rows / (self.fixed + PER_ROW * self.rows)
         rate = self.rate or (capacity if self.users else 0.0)
         arrived = rate * seconds
         done = min(self.backlog + arrived, capacity * seconds)
@@ -129,6 +130,7 @@ class FakeStack:
             reached=self.reached,
             batches=self.batches,
             batch_rows=self.batch_rows,
+            model_seconds=self.batches * self.fixed,
             max_batch_rows=self.rows,
             cost_fixed_seconds=FIXED,
             cost_per_row_seconds=PER_ROW,
@@ -288,3 +290,12 @@ def test_a_backlog_is_let_go_before_the_next_step() -> None:
     assert not record.points(1)[-2].figures.slo_met, "a step came after an overloaded one"
     assert len(at_start) >= len(rates) >= 4
     assert max(at_start) <= 10
+
+
+def test_a_machine_on_which_batching_cannot_save_the_slo_is_told_so() -> None:
+    slow, quick = FakeStack(), FakeStack()
+    slow.fixed = 0.02
+    for stack, told in ((slow, True), (quick, False)):
+        driver, _, lines = drive(stack)
+        driver.run()
+        assert any("the model takes 20 ms for one row here" in line for line in lines) is told

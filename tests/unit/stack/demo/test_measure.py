@@ -42,6 +42,8 @@ class Pages:
             names.BATCH_ROWS, "d", ["model", "trigger"], buckets=batch_row_edges(128), registry=self.server
         )
         self.batches.labels("digits", "full")
+        self.model = Histogram(names.MODEL_DURATION, "d", ["model"], buckets=EDGES, registry=self.server)
+        self.model.labels("digits")
         self.max_rows = Gauge(names.MAX_BATCH_ROWS, "d", registry=self.server)
         self.max_rows.set(128)
         self.cost_fixed = Gauge(names.COST_FIXED_SECONDS, "d", registry=self.server)
@@ -73,12 +75,14 @@ def test_a_window_holds_only_what_came_between() -> None:
     pages.answer(0.03, name="other", times=10)
     pages.batches.labels("digits", "full").observe(30)
     pages.batches.labels("digits", "full").observe(70)
+    pages.model.labels("digits").observe(0.016)
     pages.requests.labels("digits", names.ROUTE_OTHER, "ok").observe(0.001)  # a page for people: not inference
     pages.in_flight.set(7)
     pages.target.set(25)
     window = between(start, pages.read(14.0))
     assert (window.seconds, window.offered_rps, window.served_rps, window.reached_rps) == (4, 25, 25, 25)
     assert window.mean_batch_rows == pytest.approx(50)
+    assert window.mean_model_seconds == pytest.approx(0.008)
     assert window.latency.mean == pytest.approx(0.012)
     assert window.quantile(0.99) == pytest.approx(0.0313, abs=0.002)
     assert (window.in_flight, window.target_rate, window.max_batch_rows) == (7, 25, 128)
@@ -121,7 +125,8 @@ def test_without_traffic_there_is_no_quantile_and_a_frozen_service_is_infinitely
     pages = Pages()
     start = pages.read(0.0)
     quiet = between(start, pages.read(1.0))
-    assert (quiet.quantile(0.99), quiet.mean_batch_rows, quiet.meets(SLO)) == (None, None, False)
+    assert (quiet.quantile(0.99), quiet.meets(SLO)) == (None, False)
+    assert (quiet.mean_batch_rows, quiet.mean_model_seconds) == (None, None)
     pages.arrivals.labels("offered").inc(10)
     assert between(start, pages.read(1.0)).quantile(0.99) == math.inf
 
