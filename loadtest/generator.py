@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import gevent
-from gevent.event import Event
+from gevent.hub import Waiter
 
 from loadtest.account import Account
 from loadtest.arrivals import Share
@@ -50,7 +50,7 @@ class LoadGenerator:
         self._environment = environment
         self._share: Share | None = None  # None until the director has said
         self._running = False
-        self._wake = Event()
+        self._waiter = Waiter()  # what the scheduler greenlet waits for
         self._told: set[int] = set()
         self._prepared_for: tuple[Any, ...] = ()
 
@@ -73,7 +73,7 @@ class LoadGenerator:
     def join(self, user: ArrivalTaker) -> None:
         """`user` is free for an arrival."""
         if self.scheduler.join(user):
-            self._wake.set()
+            self._wake()
 
     def tell_once(self, status: int, body: bytes) -> None:
         """Log what the first reply with that status said: a person wants to know why all are refused."""
@@ -109,17 +109,29 @@ class LoadGenerator:
     # --- the greenlet ---
 
     def _run(self) -> None:
+        # A bare timer: gevent's Event.wait makes a timeout object for each wait and raises it at the end of most.
+        loop = gevent.get_hub().loop
         while True:
-            self._wake.clear()
+            self._waiter = Waiter()
             seconds = self.scheduler.run_once()
-            if seconds > 0:
-                self._wake.wait(None if math.isinf(seconds) else seconds)
-            else:
+            if seconds <= 0:
                 gevent.sleep(0)  # already late: let users send what they were given, then go on
+            elif math.isinf(seconds):
+                self._waiter.get()
+            else:
+                timer = loop.timer(seconds)
+                timer.start(self._waiter.switch, None, update=True)
+                try:
+                    self._waiter.get()
+                finally:
+                    timer.close()
+
+    def _wake(self) -> None:
+        gevent.get_hub().loop.run_callback(self._waiter.switch, None)
 
     def _follow(self, share: Share) -> None:
         self.scheduler.follow(self.settings.plan(share))
-        self._wake.set()
+        self._wake()
 
     def _prepare(self) -> None:
         host, port = parse_target(self._environment.host)

@@ -2,12 +2,14 @@
 
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NoReturn
 
+import gevent
 import locust.runners
 import locust.stats
 from gevent.pywsgi import WSGIServer
@@ -86,6 +88,7 @@ def add_arguments(parser: Any, **_: Any) -> None:
 
 def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
     """Puts the parts together once Locust has made its environment, runner and web UI."""
+    interrupt_only_the_main_greenlet()
     options = environment.parsed_options
     try:
         settings = LoadSettings().with_values(vars(options))
@@ -129,6 +132,17 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         events.test_start.add_listener(counts.begin)
         attach(web_ui.app, environment, director, counts, OpenLoopUser.__name__)
     serve_metrics(report)
+
+
+def interrupt_only_the_main_greenlet() -> None:
+    """Ctrl-C ends Locust in its main greenlet; Python would raise it in whichever user happens to run, mid-request."""
+    main = gevent.getcurrent()
+
+    def interrupt() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # who presses it again will not wait
+        gevent.get_hub().loop.run_callback(main.throw, KeyboardInterrupt)
+
+    gevent.signal_handler(signal.SIGINT, interrupt)
 
 
 def serve_metrics(report: Any) -> None:

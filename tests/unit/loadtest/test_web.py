@@ -1,5 +1,6 @@
 """The form and the edits, with a stand-in for Locust's web app and runner."""
 
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -49,8 +50,8 @@ class World:
         self.report = Report(Recorder((0.1,)))
         self.director = Director(self.environment)
         self.counts = RunCounts(lambda: self.report)
-        self.app = Flask("locust")
-        locust = Blueprint("locust", "locust")
+        self.app = Flask("stand_in", root_path=".")
+        locust = Blueprint("locust", "stand_in", root_path=".")
 
         @locust.route("/")
         def index() -> str:
@@ -138,3 +139,8 @@ def test_the_account_of_the_run_counts_from_its_start(world: World, client: Flas
     said = client.get("/load").get_json()
     assert said["run"] == dict(zip(COUNTS, (5, 4, 1, 3, 0, 0), strict=True))
     assert (said["offered"], said["in_flight"]) == (15, 1)
+
+
+def test_locust_itself_stays_out_of_this_process() -> None:
+    """Importing it patches the whole process for gevent, and every other test with it."""
+    assert "locust" not in sys.modules
