@@ -8,7 +8,8 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -232,36 +233,57 @@ def test_knobs_change_on_all_replicas_or_not_at_all(compose: Any) -> None:
     assert all('"max_batch_rows":32' in line for line in shown)
 
 
-def test_a_killed_replica_costs_no_client_a_request(compose: Any, digits: tuple[Any, Any]) -> None:
-    rows = digits[0]
-    statuses: Counter[int | str] = Counter()
+@contextmanager
+def clients(compose: Any, rows: Any) -> Iterator[Counter[int | str]]:
+    """Four closed-loop clients with a kept connection each; counts what they got, by status or kind of failure."""
+    seen: Counter[int | str] = Counter()
     over = threading.Event()
 
     def client(number: int) -> None:
+        row = rows[number : number + 1].tolist()
         with requests.Session() as session:
             while not over.is_set():
-                row = rows[number : number + 1].tolist()
                 try:
-                    answer = session.post(compose.url("SERVICE_PORT", "/predict"), json={"instances": row}, timeout=10)
-                    statuses[answer.status_code] += 1
+                    address = compose.url("SERVICE_PORT", "/predict")
+                    seen[session.post(address, json={"instances": row}, timeout=10).status_code] += 1
                 except requests.RequestException as error:
-                    statuses[type(error).__name__] += 1
+                    seen[type(error).__name__] += 1
                 over.wait(0.02)
 
-    clients = [threading.Thread(target=client, args=(number,)) for number in range(4)]
-    for each in clients:
-        each.start()
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
     try:
-        time.sleep(3)
-        victim = compose("ps", "--quiet", "service").split()[0]
-        compose.docker("kill", victim)
-        time.sleep(6)
+        yield seen
     finally:
         over.set()
-        for each in clients:
-            each.join(20)
-    assert set(statuses) == {200}, statuses
-    assert statuses[200] > 100
+        for thread in threads:
+            thread.join(20)
+
+
+def test_a_killed_replica_costs_no_client_a_request(compose: Any, digits: tuple[Any, Any]) -> None:
+    with clients(compose, digits[0]) as seen:
+        time.sleep(3)
+        compose.docker("kill", compose("ps", "--quiet", "service").split()[0])
+        time.sleep(6)
+    assert set(seen) == {200}, seen
+    assert seen[200] > 100
+
+
+def test_scaling_down_costs_no_client_a_request(
+    compose: Any, digits: tuple[Any, Any], until: Callable[..., Any]
+) -> None:
+    """Replicas that drain say so first, and HAProxy leaves them out while they still answer."""
+    compose("up", "--detach", "--wait", "--no-recreate", "--scale", "service=3", "service", timeout_seconds=240)
+    ready = 'count(haproxy_server_status{proxy="service",state="UP"} == 1)'
+    until("the killed replica is back", lambda: query(compose, ready) == 3, seconds=60)
+    with clients(compose, digits[0]) as seen:
+        time.sleep(1)
+        compose("up", "--detach", "--no-recreate", "--scale", "service=1", "service", timeout_seconds=120)
+        time.sleep(2)
+    assert set(seen) == {200}, seen
+    assert seen[200] > 100
+    assert len(compose("ps", "--quiet", "service").split()) == 1
 
 
 def test_taken_down_nothing_is_left(compose: Any) -> None:
