@@ -39,7 +39,7 @@ lint: .venv/.dev ## ruff, mypy --strict, shellcheck
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/shellcheck .ci/run
+	@$(BIN)/shellcheck .ci/run deploy/docker/*.sh tests/docker/*.sh
 
 up: .venv/.runtime ## the whole stack without Docker; Ctrl-C stops it
 	@$(BIN)/python -m stack
