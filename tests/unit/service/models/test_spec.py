@@ -6,7 +6,7 @@ from service.models import ModelError, parse_model
 @pytest.mark.parametrize(
     ("text", "kind", "name", "facts"),
     [
-        ("digits", "digits", "digits", {"trees": 500}),
+        ("digits", "digits", "digits", {"trees": 200}),
         ("digits?trees=20", "digits", "digits", {"trees": 20}),
         ("models/churn.skops", "skops", "churn", {"path": "models/churn.skops"}),
         ("/srv/a.b/Churn.ONNX", "onnx", "Churn", {"path": "/srv/a.b/Churn.ONNX"}),
