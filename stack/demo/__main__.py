@@ -25,6 +25,7 @@ from stack.demo.instruments import DemoError, Instruments
 from stack.demo.measure import MeasureError
 from stack.demo.record import Record
 from stack.demo.report import write
+from stack.demo.rest import cpu_seconds_of, until_idle
 from stack.demo.settings import SABOTAGES, DemoSettings
 from stack.demo.settings import check as check_settings
 from stack.demo.telling import ending
@@ -181,6 +182,7 @@ def _demo(settings: DemoSettings, stack_settings: StackSettings, record: Record,
 
 def _run(stack: NativeStack, settings: DemoSettings, record: Record, began: float) -> None:
     clock = SystemClock()
+    until_idle(lambda: cpu_seconds_of(stack.pids.values()), clock)
     instruments = Instruments(stack.urls, stack.admin_token, record.slo, clock.now, stack.check)
     driver = Driver(instruments, clock, settings, record, _say, stack.check, began + settings.limit_seconds)
     try:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from stack.demo.climb import Climb
 from stack.demo.experiment import Action, AlertState, Experiment, Observation, Plan, Verdict
 from stack.demo.instruments import DemoError, Mail
-from stack.demo.measure import Reading, between
+from stack.demo.measure import Reading, Window, between
 from stack.demo.record import Figures, Record, series, stretch
 from stack.demo.settings import MOST_IN_FLIGHT, DemoSettings
 from stack.demo.telling import news, state_line
@@ -21,10 +21,11 @@ from stack.demo.words import rate_text, rows_name, seconds_text
 LOOK_SECONDS: Final = 1.0
 SAY_SECONDS: Final = 5.0
 RECENT_SECONDS: Final = 5.0  # the clients' p99 is of so many last seconds
-CALIBRATION_SECONDS: Final = 3.0
+CALIBRATION_SECONDS: Final = 2.0
+CALIBRATION_WINDOWS: Final = 8
+CALIBRATION_AGREEMENT: Final = 0.08
 STOP_SECONDS: Final = 10.0
 ROOM: Final = 0.25  # of the SLO for one run of the model: above, two in a row leave too little for everything else
-_WARM_UP_SECONDS: Final = 1.0
 
 
 class Instruments(Protocol):
@@ -122,14 +123,9 @@ class Driver:
     def _calibrate(self) -> float:
         """The load to offer: more than is served with the slow batch, as a round number."""
         over, slow = self._settings.load_over_capacity, self._record.slow_rows
-        self._say(
-            f"Measuring for {CALIBRATION_SECONDS:.0f} s what the service can do with {rows_name(slow)} at a time ..."
-        )
+        self._say(f"Measuring what the service can do with {rows_name(slow)} at a time ...")
         self._instruments.closed_load(2 * slow)  # one batch is served while the next one waits
-        self._clock.sleep(_WARM_UP_SECONDS)
-        start = self._instruments.reading()
-        self._clock.sleep(CALIBRATION_SECONDS)
-        window = between(start, self._instruments.reading())
+        window = self._steady_window()
         served, model_seconds = window.served_rps, window.mean_model_seconds or 0.0
         self._stop_load()
         if served < 1:
@@ -145,6 +141,18 @@ class Driver:
                 "fails, free the CPUs or serve a smaller model (SERVICE_MODEL='digits?trees=100')."
             )
         return rate
+
+    def _steady_window(self) -> Window:
+        """The last of two windows that served alike, so that what else went on for a moment does not count."""
+        served = 0.0
+        for _ in range(CALIBRATION_WINDOWS):
+            start = self._instruments.reading()
+            self._clock.sleep(CALIBRATION_SECONDS)
+            window = between(start, self._instruments.reading())
+            if abs(window.served_rps - served) <= CALIBRATION_AGREEMENT * window.served_rps:
+                break
+            served = window.served_rps
+        return window
 
     def _stop_load(self) -> None:
         self._instruments.stop_load()

@@ -8,7 +8,7 @@ from typing import Final
 GROWTH: Final = 1.6  # from step to step while the SLO is met
 BEYOND: Final = 1.35  # a point this far past the first miss shows what overload does
 NARROW: Final = 1.12  # the largest met and the smallest missed rate are close enough
-KEPT_UP: Final = 0.9  # the generator offered at least this share of what it was told
+KEPT_UP: Final = 0.9  # the generator offered at least this share of what it was told, chance aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,13 @@ class Step:
 
     rate: float
     offered_rps: float
+    seconds: float
     met: bool
 
     @property
     def generator_kept_up(self) -> bool:
-        return self.offered_rps >= KEPT_UP * self.rate
+        chance = 4 * math.sqrt(self.rate / self.seconds)  # four standard deviations of a Poisson count, per second
+        return self.offered_rps >= KEPT_UP * self.rate - chance
 
 
 def next_rate(steps: Sequence[Step], first_rate: float, steps_left: int) -> float | None:

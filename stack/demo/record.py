@@ -68,7 +68,8 @@ class RampPoint:
 
     @property
     def step(self) -> Step:
-        return Step(self.rate, self.figures.offered_rps, self.figures.slo_met)
+        figures = self.figures
+        return Step(self.rate, figures.offered_rps, figures.end - figures.start, figures.slo_met)
 
 
 @dataclass(slots=True)

@@ -44,6 +44,7 @@ class FakeStack:
         self.calls: list[str] = []
         self.fires = True
         self.fixed = FIXED
+        self.busy_until = 0.0
         self.dies_at = math.inf
 
     # clock
@@ -63,7 +64,8 @@ class FakeStack:
             self.time += step
 
     def _go(self, seconds: float) -> None:
-        capacity = self.rows / (self.fixed + PER_ROW * self.rows)
+        fixed = self.fixed * (3 if self.time < self.busy_until else 1)
+        capacity = self.rows / (fixed + PER_ROW * self.rows)
         rate = self.rate or (capacity if self.users else 0.0)
         arrived = rate * seconds
         done = min(self.backlog + arrived, capacity * seconds)
@@ -299,3 +301,11 @@ def test_a_machine_on_which_batching_cannot_save_the_slo_is_told_so() -> None:
         driver, _, lines = drive(stack)
         driver.run()
         assert any("the model takes 20 ms for one row here" in line for line in lines) is told
+
+
+def test_a_capacity_that_still_changes_is_measured_again() -> None:
+    stack = FakeStack()
+    stack.busy_until = 3.0
+    driver, record, _ = drive(stack)
+    driver.run()
+    assert record.capacity_rps == pytest.approx(196, rel=0.05)

@@ -13,7 +13,7 @@ def climb(
     steps: list[Step] = []
     while (rate := next_rate(steps, first, steps_left - len(steps))) is not None:
         offered = generator(rate)
-        steps.append(Step(rate, offered, met=offered <= knee))
+        steps.append(Step(rate, offered, 5.0, met=offered <= knee))
     return steps
 
 
@@ -53,7 +53,7 @@ def test_a_generator_at_its_limit_ends_the_climb() -> None:
 
 
 def test_a_lucky_point_above_a_miss_does_not_count() -> None:
-    steps = [Step(100, 100, True), Step(160, 160, False), Step(216, 216, True)]
+    steps = [Step(100, 100, 5, True), Step(160, 160, 5, False), Step(216, 216, 5, True)]
     assert largest_met(steps) == 100
     rate = next_rate(steps, 100.0, 5)
     assert rate == pytest.approx(126.5, rel=0.01)
@@ -61,3 +61,9 @@ def test_a_lucky_point_above_a_miss_does_not_count() -> None:
 
 def test_slow_rates_are_measured_longer() -> None:
     assert [measure_seconds(rate) for rate in (50, 300, 5_000)] == [6.0, 5.0, 4.0]
+
+
+def test_few_arrivals_by_chance_are_not_the_generators_limit() -> None:
+    assert Step(12.0, 8.8, 6.0, met=True).generator_kept_up
+    assert not Step(12.0, 4.0, 6.0, met=True).generator_kept_up
+    assert not Step(2_000.0, 1_700.0, 4.0, met=True).generator_kept_up
