@@ -1,4 +1,4 @@
-"""Waiting until a stack that has just become ready has really come to rest: the service still warms up a spare worker."""
+"""Waiting until a stack that is ready has also come to rest: the service still warms up a spare worker."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
