@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final, Literal
 
 from stack.demo.unchanged import Counts, UnchangedLoad
-from stack.demo.words import quantile_name, rate_text, seconds_text
+from stack.demo.words import quantile_name, rate_text, rows_name, seconds_text
 
 AlertState = Literal["inactive", "pending", "firing"]
 
@@ -316,9 +316,10 @@ class Experiment:
         self._end(
             now,
             True,
-            f"under one unchanged load of {rate_text(plan.rate)}/s the alert {plan.alert} fired with a batch of "
-            f"{plan.slow_rows} and resolved with one of {plan.tuned_rows}; {p99} is now "
-            f"{seconds_text(now.client_quantile)}",
+            f"under one unchanged load of {rate_text(plan.rate)} requests/s {p99} broke its SLO of "
+            f"{seconds_text(plan.threshold_seconds)} with a batch of {rows_name(plan.slow_rows)}, and the alert "
+            f"reached the inbox; with up to {rows_name(plan.tuned_rows)} {p99} is {seconds_text(now.client_quantile)} and the "
+            "alert has resolved",
         )
 
     def _broken(self, seconds: float | None) -> bool:

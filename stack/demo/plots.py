@@ -207,7 +207,7 @@ def _batch_line(
         "x": [max(point.figures.served_rps, 1.0) for point in points],
         "y": [axis.place(point.figures.p99) for point in points],
         "text": [f"<b>{rate_text(point.figures.served_rps)}/s</b>" if point is best else "" for point in points],
-        "textposition": "top left",
+        "textposition": "bottom right",
         "textfont": {"color": color, "size": 13},
         "customdata": [
             f"offered {rate_text(f.offered_rps)}/s, served {rate_text(f.served_rps)}/s<br>p99 {f.p99_text}, "

@@ -119,6 +119,12 @@ def findings(record: Record) -> list[str]:
         if low is not None and high is not None:
             times = high.figures.served_rps / low.figures.served_rps
             found.append(f"That is {times:.1f} times as much for {sizes[-1]} as for {sizes[0]}, on the same CPUs.")
+    if record.cost_fixed_seconds and record.cost_per_row_seconds is not None:
+        fixed, per_row = seconds_text(record.cost_fixed_seconds), record.cost_per_row_seconds * 1000
+        found.append(
+            f"Why: one run of the model costs about {fixed} whatever the batch, and {per_row:.2g} ms more for each "
+            f"row. Requests that ride together pay the {fixed} once; that is all that batching buys."
+        )
     return found
 
 

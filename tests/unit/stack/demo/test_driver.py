@@ -168,9 +168,9 @@ def test_all_of_it_in_the_time_promised() -> None:
     assert record.verdict.passed, record.verdict.sentence
     assert stack.time < 330, "the stack takes some 15 s more, and six minutes are promised"
     assert record.capacity_rps == pytest.approx(196, abs=1)
-    assert record.load_rps == 390
+    assert record.load_rps == 490
     # The load is started once, and nothing touches it until the experiment is over; only the batch is changed.
-    first = stack.calls.index("open 390")
+    first = stack.calls.index("open 490")
     assert stack.calls[:first] == ["rows 1", "closed 2", "stop"]
     assert stack.calls[first + 1] == "rows 128"
     times = record.times
@@ -204,7 +204,7 @@ def test_a_load_that_is_given_is_not_measured() -> None:
 
 @pytest.mark.parametrize(
     ("sabotage", "sentence"),
-    [("stop-load", r"cleared at \d+ s because the traffic stopped"), ("halve-load", "was changed from 390/s to 200/s")],
+    [("stop-load", r"cleared at \d+ s because the traffic stopped"), ("halve-load", "was changed from 490/s to 240/s")],
 )
 def test_sabotage_fails_and_no_ramp_is_drawn(sabotage: str, sentence: str) -> None:
     stack = FakeStack()

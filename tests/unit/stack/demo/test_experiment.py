@@ -87,8 +87,8 @@ def test_when_all_goes_well_each_time_is_kept_and_it_passes() -> None:
     assert experiment.verdict is not None
     assert experiment.verdict.passed
     assert experiment.verdict.sentence == (
-        "Under one unchanged load of 500/s the alert LatencySLOBreach fired with a batch of 1 and resolved with one of "
-        "128; p99 is now 12 ms."
+        "Under one unchanged load of 500 requests/s p99 broke its SLO of 50 ms with a batch of one row, and the alert "
+        "reached the inbox; with up to 128 rows p99 is 12 ms and the alert has resolved."
     )
     times = experiment.times
     assert (times.breach, times.breach_in_prometheus, times.fired, times.arrived) == (3, 11, 28, 30)

@@ -48,6 +48,9 @@ def test_findings_name_the_largest_rate_of_each_batch_size(record: Record) -> No
     assert found[0].startswith("With batches of one row up to 190 requests/s stay inside the SLO of 50 ms (p99 46 ms")
     assert found[2].startswith("With batches of up to 128 rows up to 3,440 requests/s")
     assert found[3] == "That is 18.1 times as much for 128 as for 1, on the same CPUs."
+    assert found[4].startswith(
+        "Why: one run of the model costs about 5.0 ms whatever the batch, and 0.06 ms more for each"
+    )
 
 
 def test_findings_are_honest_about_curves_without_a_knee_or_without_a_good_point(record: Record) -> None:
@@ -55,7 +58,7 @@ def test_findings_are_honest_about_curves_without_a_knee_or_without_a_good_point
     assert "at least 190 requests/s" in findings(endless)[0]
     hopeless = dataclasses.replace(record, ramp=[p for p in record.ramp if not p.figures.slo_met])
     assert findings(hopeless)[0] == "With batches of one row no rate that was tried stayed inside the SLO."
-    assert len(findings(hopeless)) == 3
+    assert len(findings(hopeless)) == 4
 
 
 def test_the_end_has_both_tables_the_verdict_and_the_report(record: Record) -> None:
