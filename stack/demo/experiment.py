@@ -318,8 +318,8 @@ class Experiment:
             True,
             f"under one unchanged load of {rate_text(plan.rate)} requests/s {p99} broke its SLO of "
             f"{seconds_text(plan.threshold_seconds)} with a batch of {rows_name(plan.slow_rows)}, and the alert "
-            f"reached the inbox; with up to {rows_name(plan.tuned_rows)} {p99} is {seconds_text(now.client_quantile)} and the "
-            "alert has resolved",
+            f"reached the inbox; with up to {rows_name(plan.tuned_rows)} {p99} is {seconds_text(now.client_quantile)} "
+            "and the alert has resolved",
         )
 
     def _broken(self, seconds: float | None) -> bool:
