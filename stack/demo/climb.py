@@ -54,10 +54,13 @@ class Climb:
         self._still_going = still_going
         self._ends = 0.0
 
-    def run(self, capacity_rps: float) -> None:
-        """All batch sizes, each with its share of the time that is left; `capacity_rps` is that of the smallest."""
+    def run(self, capacity_rps: float, latest: float) -> None:
+        """All batch sizes, each with its share of the time; `capacity_rps` is that of the smallest.
+
+        An experiment that took long leaves less for the ramp: it ends by `latest`, on the clock.
+        """
         settings = self._settings
-        self._ends = self._clock.now() + settings.ramp_seconds
+        self._ends = min(self._clock.now() + settings.ramp_seconds, latest)
         first = FIRST_OVER_CAPACITY * capacity_rps
         for index, size in enumerate(settings.batch_sizes):
             share = (self._ends - self._clock.now()) / (len(settings.batch_sizes) - index)

@@ -25,6 +25,7 @@ CALIBRATION_SECONDS: Final = 2.0
 CALIBRATION_WINDOWS: Final = 8
 CALIBRATION_AGREEMENT: Final = 0.08
 STOP_SECONDS: Final = 10.0
+END_SECONDS: Final = 20.0  # for the last step of the ramp to overrun
 ROOM: Final = 0.25  # of the SLO for one run of the model: above, two in a row leave too little for everything else
 
 
@@ -93,7 +94,7 @@ class Driver:
             return
         passed, record.verdict = record.verdict, None
         climb = Climb(self._instruments, self._clock, settings, record, self._say, self._still_going)
-        climb.run(record.capacity_rps or rate / settings.load_over_capacity)
+        climb.run(record.capacity_rps or rate / settings.load_over_capacity, self._deadline - END_SECONDS)
         self._learn_cost()
         record.verdict = climb.fault() or passed
 

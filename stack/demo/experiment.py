@@ -66,7 +66,7 @@ class Limits:
     deliver_seconds: float = 45.0
     dwell_seconds: float = 5.0  # the alert is looked at for so long before the cure
     cure_seconds: float = 15.0
-    recover_seconds: float = 75.0
+    recover_seconds: float = 100.0
     resolve_seconds: float = 120.0
     clear_seconds: float = 45.0
     stay_seconds: float = 5.0  # watched after 'resolved'; four times this until p99 must be inside again

@@ -97,7 +97,7 @@ def test_the_whole_story_on_the_real_model(
 ) -> None:
     began = time.monotonic()
     # Fewer trees than by default, so that the SLO can be met on a machine that does other things too.
-    demo = begin("happy", "--ramp-seconds", "75", SERVICE_MODEL="digits?trees=200")
+    demo = begin("happy", "--ramp-seconds", "75", SERVICE_MODEL="digits?trees=50")
     demo.until("Offering")
     pids = whole_family(demo.process.pid)
     code = demo.end(within_seconds=400)

@@ -309,3 +309,13 @@ def test_a_capacity_that_still_changes_is_measured_again() -> None:
     driver, record, _ = drive(stack)
     driver.run()
     assert record.capacity_rps == pytest.approx(196, rel=0.05)
+
+
+def test_a_slow_experiment_leaves_less_for_the_ramp_rather_than_none() -> None:
+    stack = FakeStack()
+    driver, record, _ = drive(stack, limit_seconds=210.0)
+    driver.run()
+    assert record.verdict is not None
+    assert record.verdict.passed, record.verdict.sentence
+    assert 180 < stack.time < 210
+    assert all(len(record.points(size)) >= 3 for size in (1, 8, 128))
