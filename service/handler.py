@@ -266,7 +266,7 @@ def error_body(message: str) -> bytes:
 
 def too_many_bytes(limits: Limits, length: int | None = None) -> Refused:
     """413; `length` is known where the request said it."""
-    has = "more" if length is None else f"{length} bytes"
+    has = "more bytes than are read" if length is None else f"{length} bytes"
     return Refused(413, f"the body has {has}; expected at most {limits.bytes} bytes (SERVICE_MAX_REQUEST_BYTES)")
 
 

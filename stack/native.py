@@ -3,11 +3,15 @@
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn
 
+from service.models import ModelError, check_file, parse_model
 from service.settings import Settings as ServiceSettings
 from service.settings import SettingsError as ServiceSettingsError
+from slo.config import SloError
+from slo.config import load as load_slo
 from stack import binaries, parts, ports
 from stack.errors import StackError
 from stack.settings import ROOT, StackSettings
@@ -105,8 +109,12 @@ class NativeStack:
     def _check_service_settings(self) -> None:
         """The service would refuse them too, but only after the others have started."""
         try:
-            ServiceSettings.from_environment(self.settings.child_environment())
-        except ServiceSettingsError as error:
+            settings = ServiceSettings.from_environment(self.settings.child_environment())
+            model = parse_model(settings.model)
+            if model.path is not None:  # the parts run in ROOT, wherever we were started
+                check_file(replace(model, path=str(ROOT / model.path)), settings.allow_pickle)
+            load_slo(ROOT / settings.slo_file)
+        except (ServiceSettingsError, ModelError, SloError) as error:
             raise StackError(str(error)) from error
 
     def _running(self) -> Supervisor:

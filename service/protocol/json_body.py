@@ -1,5 +1,6 @@
 """A JSON object out of a body, with an error that says where the text stops being JSON."""
 
+import re
 from typing import Any
 
 import orjson
@@ -21,9 +22,9 @@ def load_object(body: bytes, expected: str) -> dict[str, Any]:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Refused(
-            400, f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; expected {expected}"
-        ) from None
+        if name := re.match(r"NaN|Infinity", error.doc[error.pos :]):
+            raise Refused(400, f"{name[0]} at {_place(error)} is no JSON; expected a finite number") from None
+        raise Refused(400, f"the body is not JSON: {error.msg} at {_place(error)}; expected {expected}") from None
     if not isinstance(value, dict):
         raise Refused(400, f"the body is {kind(value)}; expected {expected}")
     return value
@@ -35,6 +36,10 @@ def check_keys(value: dict[str, Any], known: tuple[str, ...], where: str = "") -
         if key not in known:
             at = f" in {where}" if where else ""
             raise Refused(400, f"unknown key {shown(key)}{at}; expected {_listed(known)}")
+
+
+def _place(error: orjson.JSONDecodeError) -> str:
+    return f"line {error.lineno}, column {error.colno}"
 
 
 def _listed(names: tuple[str, ...]) -> str:

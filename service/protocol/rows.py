@@ -90,7 +90,7 @@ def _check_number(value: object, at: str) -> None:
 
 
 def _wrong_length(at: str, has: int, features: int) -> Refused:
-    return Refused(400, f"{at} has {has} numbers; the model expects {features}")
+    return Refused(400, f"{at} has {has} number{'' if has == 1 else 's'}; the model expects {features}")
 
 
 def _numbers(features: int | None) -> str:

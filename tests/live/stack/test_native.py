@@ -263,17 +263,30 @@ def test_a_mistake_is_one_sentence(
     assert len(output.splitlines()) == 1
 
 
-def test_a_setting_that_the_service_refuses_starts_nothing(environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("SERVICE_MAX_BATCH_ROWS", "0", "SERVICE_MAX_BATCH_ROWS is '0'; expected"),
+        ("SERVICE_MODEL", "nope.skops", "there is no model file"),
+        ("SERVICE_MODEL", "bla", "the model 'bla' is none that is known; expected"),
+        ("SLO_FILE", "nope.yaml", ""),
+    ],
+)
+def test_a_setting_that_the_service_refuses_starts_nothing(
+    environment: dict[str, str], variable: str, value: str, sentence: str
+) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "stack"],
         cwd=ROOT,
-        env={**environment, "SERVICE_MAX_BATCH_ROWS": "0"},
+        env={**environment, variable: value},
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert ended.returncode == 1
-    assert ended.stderr.startswith("error: SERVICE_MAX_BATCH_ROWS is '0'; expected")
+    assert ended.stderr.startswith(f"error: {sentence}")
+    assert value in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
     assert ended.stdout == ""
     assert not Path(environment["TAILBOARD_STATE_DIR"]).exists()
 

@@ -40,7 +40,7 @@ def test_a_body_of_unknown_length_is_read_to_the_limit_only(
     link = connection([b"x" * 900] * 1000)
     answer = run(build(), scope("POST", "/predict", [*HEADERS, (b"transfer-encoding", b"chunked")]), link)
     assert answer.status == 413
-    assert answer.json["error"].startswith("the body has more; expected at most 2000 bytes")
+    assert answer.json["error"].startswith("the body has more bytes than are read; expected at most 2000 bytes")
     assert link.received == 3
 
 

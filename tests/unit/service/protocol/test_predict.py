@@ -50,8 +50,13 @@ REFUSED = [
         "NaN",
         '{"instances": [[1, 2, NaN]]}',
         400,
-        "the body is not JSON: unexpected character, expected a JSON value at line 1, column 23; expected an object "
-        'such as {"instances": [[…], …]}',
+        "NaN at line 1, column 23 is no JSON; expected a finite number",
+    ),
+    (
+        "minus infinity",
+        '{"instances": [[1, 2, -Infinity]]}',
+        400,
+        "Infinity at line 1, column 24 is no JSON; expected a finite number",
     ),
     ("a list", "[[1, 2, 3]]", 400, 'the body is a list; expected an object such as {"instances": [[…], …]}'),
     ("no instances", "{}", 400, "'instances' is missing; expected an object such as {\"instances\": [[…], …]}"),
