@@ -17,7 +17,7 @@ CALM_IN_FLIGHT: Final = 10
 OVERHEAD_SECONDS: Final = 1.0  # of a step: requests to Locust and the service, the backlog
 ENOUGH_STEPS: Final = 3  # fewer draw no curve
 FIRST_OVER_CAPACITY: Final = 0.5
-NEXT_OVER_KNEE: Final = 0.8  # a larger batch begins a little below where the smaller one gave up
+NEXT_OVER_MOST: Final = 0.8  # a larger batch begins a little below the most that the smaller one served
 POLL_SECONDS: Final = 0.25
 
 
@@ -65,9 +65,8 @@ class Climb:
         for index, size in enumerate(settings.batch_sizes):
             share = (self._ends - self._clock.now()) / (len(settings.batch_sizes) - index)
             self._one_size(size, first, self._clock.now() + share)
-            best = self._record.largest_met(size)
-            if best is not None:
-                first = max(first, NEXT_OVER_KNEE * best.rate)
+            most = max((point.figures.served_rps for point in self._record.points(size)), default=0.0)
+            first = max(first, NEXT_OVER_MOST * most)
 
     def fault(self) -> Verdict | None:
         """A failed verdict if a batch size has no curve to show."""
