@@ -9,6 +9,7 @@ GROWTH: Final = 1.6  # from step to step while the SLO is met
 BEYOND: Final = 1.35  # a point this far past the first miss shows what overload does
 NARROW: Final = 1.12  # the largest met and the smallest missed rate are close enough
 KEPT_UP: Final = 0.9  # the generator offered at least this share of what it was told, chance aside
+_DOWNWARD_STEPS: Final = 4  # where even the first rate misses
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +30,49 @@ class Step:
 def next_rate(steps: Sequence[Step], first_rate: float, steps_left: int) -> float | None:
     """The next rate for this batch size, or None when its curve is drawn or there is no time left.
 
-    Up until the SLO breaks; one point well beyond; what is left narrows the knee. Where even the first rate misses,
-    down until one is met.
+    Up until the SLO breaks; one point well beyond; again where the steps contradict one another; what is left narrows
+    the knee. Where even the first rate misses, down until one is met.
     """
     if steps_left <= 0:
         return None
     if not steps:
         return first_rate
-    lowest_missed = min((step.rate for step in steps if not step.met), default=math.inf)
-    met = [step.rate for step in steps if step.met and step.rate < lowest_missed]
+    low, high = _knees(steps)
+    inside = [step.rate for step in steps if step.met and step.rate <= low]
+    missed = min((step.rate for step in steps if not step.met and step.rate > low), default=math.inf)
     highest = max(step.rate for step in steps)
-    if math.isinf(lowest_missed):
-        return highest * GROWTH if all(step.generator_kept_up for step in steps) else None
-    if not met:
-        return lowest_missed / GROWTH if len(steps) < 4 else None
-    if highest < lowest_missed * (BEYOND - 0.01) and all(step.generator_kept_up for step in steps):
-        return lowest_missed * BEYOND
-    if lowest_missed / max(met) > NARROW:
-        return math.sqrt(lowest_missed * max(met))
+    kept_up = all(step.generator_kept_up for step in steps)
+    if math.isinf(missed):
+        return highest * GROWTH if kept_up else None
+    if low < high:  # as likely below as above: one more look at the miss that a higher rate contradicts
+        return missed
+    if not inside:
+        return missed / GROWTH if len(steps) < _DOWNWARD_STEPS else None
+    if highest < missed * (BEYOND - 0.01) and kept_up:
+        return missed * BEYOND
+    if missed / max(inside) > NARROW:
+        return math.sqrt(missed * max(inside))
     return None
 
 
 def largest_met(steps: Sequence[Step]) -> float | None:
-    """The largest rate inside the SLO below the first that was not; None when none was inside."""
-    lowest_missed = min((step.rate for step in steps if not step.met), default=math.inf)
-    return max((step.rate for step in steps if step.met and step.rate < lowest_missed), default=None)
+    """The largest rate inside the SLO: below the knee that contradicts the fewest steps; None when none was inside."""
+    low, _ = _knees(steps)
+    return low or None
 
 
 def measure_seconds(rate: float) -> float:
     """Long enough for about 1,500 arrivals, fifteen of which lie beyond the p99; but from 4 to 6 s."""
     return min(max(1500 / rate, 4.0), 6.0)
+
+
+def _knees(steps: Sequence[Step]) -> tuple[float, float]:
+    """(lowest, highest) of the rates that can be the largest met one, 0 for none.
+
+    Steps are short and machines do other things, so a single miss may be no overload and a single success luck: the
+    knee is where the fewest steps are on the wrong side.
+    """
+    candidates = [0.0, *sorted({step.rate for step in steps if step.met})]
+    wrong = {knee: sum(step.met != (step.rate <= knee) for step in steps) for knee in candidates}
+    fewest = [knee for knee in candidates if wrong[knee] == min(wrong.values())]
+    return fewest[0], fewest[-1]

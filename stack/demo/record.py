@@ -117,7 +117,7 @@ class Record:
         """The largest rate of a batch size that stayed inside the SLO."""
         points = self.points(max_batch_rows)
         rate = largest_met([point.step for point in points])
-        return next((point for point in points if point.rate == rate), None)
+        return next((point for point in points if point.rate == rate and point.figures.slo_met), None)
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON: a latency that is no number is null, and its text beside it says why."""

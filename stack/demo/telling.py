@@ -107,7 +107,7 @@ def findings(record: Record) -> list[str]:
         if point is None:
             found.append(f"With batches of {rows} no rate that was tried stayed inside the SLO.")
             continue
-        missed = any(not each.figures.slo_met for each in record.points(size))
+        missed = any(not each.figures.slo_met and each.rate > point.rate for each in record.points(size))
         found.append(
             f"With batches of {rows} {'up to' if missed else 'at least'} {rate_text(point.figures.served_rps)} "
             f"requests/s stay inside the SLO of {threshold} (p99 {point.figures.p99_text}, mean batch "

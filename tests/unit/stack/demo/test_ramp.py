@@ -52,11 +52,24 @@ def test_a_generator_at_its_limit_ends_the_climb() -> None:
     assert not steps[-1].generator_kept_up
 
 
-def test_a_lucky_point_above_a_miss_does_not_count() -> None:
+def test_a_miss_that_a_higher_rate_contradicts_is_looked_at_again() -> None:
     steps = [Step(100, 100, 5, True), Step(160, 160, 5, False), Step(216, 216, 5, True)]
-    assert largest_met(steps) == 100
-    rate = next_rate(steps, 100.0, 5)
-    assert rate == pytest.approx(126.5, rel=0.01)
+    assert largest_met(steps) == 100, "while in doubt the lower"
+    assert next_rate(steps, 100.0, 5) == 160
+    disturbed = [*steps, Step(160, 160, 5, True)]
+    assert largest_met(disturbed) == 216
+    assert next_rate(disturbed, 100.0, 5) == 216 * GROWTH
+    lucky = [*steps, Step(160, 160, 5, False)]
+    assert largest_met(lucky) == 100
+    assert next_rate(lucky, 100.0, 5) == pytest.approx(126.5, rel=0.01)
+
+
+def test_a_disturbance_at_the_very_first_step_does_not_spoil_the_curve() -> None:
+    steps: list[Step] = []
+    while (rate := next_rate(steps, 97.0, 9 - len(steps))) is not None:
+        steps.append(Step(rate, rate, 5.0, met=bool(steps) and rate <= 600.0))
+    assert [step.rate for step in steps[:4]] == pytest.approx([97, 97 / GROWTH, 97 * 1.35, 97])
+    assert largest_met(steps) == pytest.approx(97 * 1.35 * GROWTH**3)
 
 
 def test_slow_rates_are_measured_longer() -> None:

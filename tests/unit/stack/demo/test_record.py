@@ -5,7 +5,7 @@ import json
 import math
 
 from stack.demo.experiment import Verdict
-from stack.demo.record import Figures, Record, series, stretch
+from stack.demo.record import Figures, RampPoint, Record, series, stretch
 
 
 def test_the_series_slides_over_the_readings_and_shows_breach_and_recovery(record: Record) -> None:
@@ -34,6 +34,14 @@ def test_the_largest_rate_inside_the_slo_is_found_whatever_the_order_of_the_step
     best = [record.largest_met(size) for size in record.batch_sizes()]
     assert [point.rate for point in best if point] == [190.0, 1_344.0, 3_440.0]
     assert record.largest_met(64) is None
+
+
+def test_of_two_looks_at_one_rate_the_good_one_stands_for_it(record: Record) -> None:
+    best = record.largest_met(1)
+    assert best is not None
+    missed = RampPoint(best.rate, dataclasses.replace(best.figures, slo_met=False))
+    again = dataclasses.replace(record, ramp=[missed, *record.ramp, best])
+    assert again.largest_met(1) is best
 
 
 def test_json_has_null_for_what_is_no_number_and_says_why(record: Record) -> None:
