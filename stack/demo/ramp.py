@@ -9,6 +9,7 @@ GROWTH: Final = 1.6  # from step to step while the SLO is met
 BEYOND: Final = 1.35  # a point this far past the first miss shows what overload does
 NARROW: Final = 1.12  # the largest met and the smallest missed rate are close enough
 KEPT_UP: Final = 0.9  # the generator offered at least this share of what it was told, chance aside
+OVERLOADED: Final = 0.9
 _DOWNWARD_STEPS: Final = 4  # where even the first rate misses
 
 
@@ -20,6 +21,12 @@ class Step:
     offered_rps: float
     seconds: float
     met: bool
+    served_rps: float = math.inf
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether much of what was offered was not served."""
+        return self.served_rps < OVERLOADED * self.offered_rps
 
     @property
     def generator_kept_up(self) -> bool:
@@ -30,8 +37,8 @@ class Step:
 def next_rate(steps: Sequence[Step], first_rate: float, steps_left: int) -> float | None:
     """The next rate for this batch size, or None when its curve is drawn or there is no time left.
 
-    Up until the SLO breaks; one point well beyond; again where the steps contradict one another; what is left narrows
-    the knee. Where even the first rate misses, down until one is met.
+    Up until the SLO breaks; one point beyond; again where the steps contradict one another; then narrow the knee, and
+    with what is left go on to where much is lost. Where even the first rate misses, down until one is met.
     """
     if steps_left <= 0:
         return None
@@ -52,6 +59,8 @@ def next_rate(steps: Sequence[Step], first_rate: float, steps_left: int) -> floa
         return missed * BEYOND
     if missed / max(inside) > NARROW:
         return math.sqrt(missed * max(inside))
+    if kept_up and not any(step.overloaded for step in steps):
+        return highest * GROWTH
     return None
 
 

@@ -69,7 +69,13 @@ class RampPoint:
     @property
     def step(self) -> Step:
         figures = self.figures
-        return Step(self.rate, figures.offered_rps, figures.end - figures.start, figures.slo_met)
+        return Step(
+            rate=self.rate,
+            offered_rps=figures.offered_rps,
+            seconds=figures.end - figures.start,
+            met=figures.slo_met,
+            served_rps=figures.served_rps,
+        )
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ def climb(
     steps: list[Step] = []
     while (rate := next_rate(steps, first, steps_left - len(steps))) is not None:
         offered = generator(rate)
-        steps.append(Step(rate, offered, 5.0, met=offered <= knee))
+        steps.append(Step(rate, offered, 5.0, met=offered <= knee, served_rps=min(offered, 1.1 * knee)))
     return steps
 
 
@@ -67,7 +67,7 @@ def test_a_miss_that_a_higher_rate_contradicts_is_looked_at_again() -> None:
 def test_a_disturbance_at_the_very_first_step_does_not_spoil_the_curve() -> None:
     steps: list[Step] = []
     while (rate := next_rate(steps, 97.0, 9 - len(steps))) is not None:
-        steps.append(Step(rate, rate, 5.0, met=bool(steps) and rate <= 600.0))
+        steps.append(Step(rate, rate, 5.0, met=bool(steps) and rate <= 600.0, served_rps=min(rate, 700.0)))
     assert [step.rate for step in steps[:4]] == pytest.approx([97, 97 / GROWTH, 97 * 1.35, 97])
     assert largest_met(steps) == pytest.approx(97 * 1.35 * GROWTH**3)
 
@@ -80,3 +80,18 @@ def test_few_arrivals_by_chance_are_not_the_generators_limit() -> None:
     assert Step(12.0, 8.8, 6.0, met=True).generator_kept_up
     assert not Step(12.0, 4.0, 6.0, met=True).generator_kept_up
     assert not Step(2_000.0, 1_700.0, 4.0, met=True).generator_kept_up
+
+
+def test_time_that_is_left_goes_to_where_much_is_lost() -> None:
+    steps = [
+        Step(100, 100, 5, True, 100),
+        Step(160, 160, 5, False, 160),
+        Step(216, 216, 5, False, 216),
+        Step(126, 126, 5, False, 126),
+        Step(112, 112, 5, True, 112),
+    ]
+    rate = next_rate(steps, 100.0, 5)
+    assert rate == pytest.approx(119, abs=0.5)
+    steps.append(Step(119, 119, 5, False, 119))
+    assert next_rate(steps, 100.0, 5) == pytest.approx(216 * GROWTH)
+    assert next_rate([*steps, Step(346, 346, 5, False, 250)], 100.0, 5) is None
