@@ -95,7 +95,8 @@ def over_time(record: Record) -> Figure:
             _latency_line("p99", times, [(f.p99, f.p99_text) for f in figures], axis, "@p99")
             | {"line": {"color": "@p99", "width": 3}},
             _slo_line(record, [0, last]),
-            _rate_line("offered", times, figures, "@offered"),
+            _rate_line("offered", times, figures, "@offered")
+            | {"line": {"color": "@offered", "width": 6}},  # seen behind what is served, where the two are one
             _rate_line("served", times, figures, "@served"),
         ],
         "layout": _layout(
@@ -203,7 +204,7 @@ def _batch_line(
     return {
         "type": "scatter",
         "mode": "lines+markers+text",
-        "name": f"max batch {rows_name(size)}",
+        "name": f"max batch: {rows_name(size)}",
         "x": [max(point.figures.served_rps, 1.0) for point in points],
         "y": [axis.place(point.figures.p99) for point in points],
         "text": [f"<b>{rate_text(point.figures.served_rps)}/s</b>" if point is best else "" for point in points],

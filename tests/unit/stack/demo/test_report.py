@@ -133,7 +133,7 @@ def test_without_losses_there_is_no_band_for_infinity(record: Record) -> None:
 def test_p99_against_throughput_has_a_line_per_batch_size_and_labels_its_best_point(record: Record) -> None:
     figure = plots.against_throughput(record)
     lines = figure["data"][:-1]
-    assert [line["name"] for line in lines] == ["max batch one row", "max batch 8 rows", "max batch 128 rows"]
+    assert [line["name"] for line in lines] == ["max batch: one row", "max batch: 8 rows", "max batch: 128 rows"]
     assert [text for text in lines[0]["text"] if text] == ["<b>190/s</b>"]
     hollow = [color == "@card" for color in lines[0]["marker"]["color"]]
     assert hollow == [False, False, False, True, True]
