@@ -28,7 +28,8 @@ body { padding-bottom: 64px }
 </style>
 <div id="tailboard">
 <b>Open loop</b>: <i>arrivals</i> and <i>rate</i> (under "Custom parameters") decide when requests start;
-the number of users is only the <b>cap on requests in flight</b>. Latency counts from the scheduled instant.
+the number of users is only the <b>cap on requests in flight</b>.
+With both classes ticked, OpenLoopUser runs. Latency counts from the scheduled instant.
 <span id="tailboard-account"></span> <b id="tailboard-refused" role="alert"></b></div>
 <script>
 (() => {

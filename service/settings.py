@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
+
+from service.batching.policy import POLICIES, Policy
 
 PREFIX: Final = "SERVICE_"
 MULTIPROCESS: Final = "PROMETHEUS_MULTIPROC_DIR"
-
-Policy = Literal["adaptive", "fixed"]
 
 
 class SettingsError(Exception):
@@ -42,8 +42,8 @@ def _flag(text: str) -> bool:
 
 
 def _policy(text: str) -> Policy:
-    if text not in ("adaptive", "fixed"):
-        raise ValueError("adaptive or fixed")
+    if text not in POLICIES:
+        raise ValueError(" or ".join(POLICIES))
     return cast(Policy, text)
 
 

@@ -49,7 +49,7 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
             _say("\n" + banner.hints(stack.urls, _short(token_file), _short(settings.log_dir) or ROOT, color) + "\n")
             stack.wait()
     except AlreadyRunning as running:
-        _say(f"{running}\n")
+        _say(f"{running}\nWhat the environment says now does not change it.\n")
         _say(banner.table(_urls(running.note), color))
         return OK
     except KeyboardInterrupt:

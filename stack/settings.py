@@ -119,7 +119,8 @@ class StackSettings:
         default=(), metadata=_from("TAILBOARD_GENERATOR_CPUS", _cpus, "CPUs of Locust; all when unset")
     )
     retention: str = field(
-        default="7d", metadata=_from("TAILBOARD_RETENTION", _retention, "how long Prometheus keeps samples")
+        default="31d",  # the error budget looks back over slo.yaml's 30 days
+        metadata=_from("TAILBOARD_RETENTION", _retention, "how long Prometheus keeps samples"),
     )
     start_seconds: float = field(
         default=180.0, metadata=_from("TAILBOARD_START_SECONDS", _seconds, "longest wait until every part is ready")

@@ -143,7 +143,7 @@ def test_prometheus_runs_our_rules_on_our_ports(binaries: Binaries, settings: St
         ]
         flags = get(f"{prometheus}/api/v1/status/flags")["data"]
         assert flags["web.listen-address"] == f"127.0.0.1:{settings.prometheus_port}"
-        assert flags["storage.tsdb.retention.time"] == "7d" or flags["storage.tsdb.retention.time"] == "1w"
+        assert flags["storage.tsdb.retention.time"] == settings.retention
         # Its own page works from where it was unpacked.
         assert "Prometheus" in get(f"{prometheus}/classic/targets")
 
@@ -205,6 +205,7 @@ def test_a_second_start_says_that_it_runs_and_where(run: Callable[..., Running])
     code, output = run().end()
     assert code == 0
     assert f"already running in {first.environment['TAILBOARD_STATE_DIR']} (pid {first.process.pid};" in output
+    assert "What the environment says now does not change it." in output
     assert f"http://127.0.0.1:{first.environment['INBOX_PORT']}" in output
     assert first.process.poll() is None, "the first is left alone"
     assert get(f"http://127.0.0.1:{first.environment['INBOX_PORT']}/healthz") == {"status": "ok"}
