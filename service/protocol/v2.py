@@ -2,7 +2,8 @@
 
 With the extension the body is JSON followed by the tensors' bytes, and the header Inference-Header-Content-Length says
 where the JSON ends; without that header the body is JSON alone.
-The model has one input, a tensor of shape [rows, features], and one output tensor per method.
+The model has one input, a tensor of shape [rows, features], and one output tensor per method; a request that names no
+outputs gets all of them. What is not understood is refused, not ignored: an unknown key, parameter or datatype.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,11 @@ DATATYPES: Final[Mapping[str, str]] = {
     "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
     "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1",
 }  # fmt: skip
+_NARROW: Final = {
+    name: np.iinfo(code) if np.dtype(code).kind in "iu" else np.finfo(code)
+    for name, code in DATATYPES.items()
+    if name != "FP64"
+}  # the datatypes that cannot hold every JSON number, and what they can hold
 _BY_DTYPE: Final = {np.dtype(code): name for name, code in DATATYPES.items()} | {np.dtype(np.bool_): "BOOL"}
 
 
@@ -43,12 +49,14 @@ def parse(body: bytes, header_length: int | None, signature: Signature, limits: 
     head = body if header_length is None else body[:header_length]
     tail = memoryview(b"" if header_length is None else body)[0 if header_length is None else header_length :]
     value = json_body.load_object(head, EXPECTED)
-    json_body.check_keys(value, ("id", "parameters", "inputs", "outputs"))
+    json_body.check_keys(value, ("id", "parameters", "inputs", "outputs", "model_name"))
+    if value.get("model_name", signature.name) != signature.name:  # the URL has it; some clients repeat it
+        raise Refused(400, f"model_name is {shown(value['model_name'])}; the URL's is {signature.name!r}")
     identity = value.get("id")
     if identity is not None and not isinstance(identity, str):
         raise Refused(400, f"id is {json_body.kind(identity)}; expected a string")
     array = _input(_single(value.get("inputs")), tail, signature, limits)
-    methods, binary = _outputs(value.get("outputs"), _parameters(value, "the request"), signature)
+    methods, binary = _outputs(value.get("outputs"), _parameter(value, "binary_data_output", "the request"), signature)
     return Call(array, methods), Wanted(identity, binary)
 
 
@@ -111,11 +119,11 @@ def _input(tensor: dict[str, Any], tail: memoryview, signature: Signature, limit
     if not isinstance(name, str) or name not in DATATYPES:
         raise Refused(400, f"inputs[0].datatype is {shown(name)}; expected one of {', '.join(DATATYPES)}")
     shape = _shape(tensor.get("shape"), signature, limits)
-    size = _parameters(tensor, "inputs[0]").get("binary_data_size")
+    size = _parameter(tensor, "binary_data_size", "inputs[0]")
     if size is None:
         if len(tail):
             raise Refused(400, f"{len(tail)} bytes follow the JSON; expected binary_data_size in inputs[0].parameters")
-        return _from_json(tensor, shape, signature)
+        return _from_json(tensor, name, shape, signature)
     if "data" in tensor:
         raise Refused(400, "inputs[0] has both data and binary_data_size; expected one of them")
     expected = shape[0] * shape[1] * np.dtype(DATATYPES[name]).itemsize
@@ -130,7 +138,9 @@ def _input(tensor: dict[str, Any], tail: memoryview, signature: Signature, limit
     return array
 
 
-def _from_json(tensor: dict[str, Any], shape: tuple[int, int], signature: Signature) -> npt.NDArray[np.floating]:
+def _from_json(
+    tensor: dict[str, Any], name: str, shape: tuple[int, int], signature: Signature
+) -> npt.NDArray[np.floating]:
     data = tensor.get("data")
     if not isinstance(data, list):
         raise Refused(400, f"inputs[0].data is {json_body.kind(data)}; expected a list of numbers")
@@ -140,8 +150,11 @@ def _from_json(tensor: dict[str, Any], shape: tuple[int, int], signature: Signat
         array = rows.from_lists(data, "inputs[0].data", signature)
         if array.shape != shape:
             raise Refused(400, f"inputs[0].data has shape {list(array.shape)}; expected {list(shape)}, as shape says")
-        return array
-    return rows.from_flat(data, shape, "inputs[0].data", signature)
+    else:
+        array = rows.from_flat(data, shape, "inputs[0].data", signature)
+    if name in _NARROW:
+        _check_datatype(array, name)
+    return array
 
 
 def _shape(shape: Any, signature: Signature, limits: Limits) -> tuple[int, int]:
@@ -160,13 +173,24 @@ def _shape(shape: Any, signature: Signature, limits: Limits) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def _outputs(
-    outputs: Any, parameters: dict[str, Any], signature: Signature
-) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """Methods asked for and whether each is wanted as bytes; none asked for means the model's first."""
-    binary_default = _flag(parameters.get("binary_data_output", False), "binary_data_output")
+def _check_datatype(array: npt.NDArray[np.floating], name: str) -> None:
+    """Refused (400) for the first JSON number that the stated datatype cannot hold."""
+    info = _NARROW[name]
+    wrong = (array < float(info.min)) | (array > float(info.max))
+    if isinstance(info, np.iinfo):
+        wrong |= array != np.trunc(array)
+    if wrong.any():
+        row, column = (int(axis[0]) for axis in np.nonzero(wrong))
+        raise Refused(
+            400, f"inputs[0].data has {array[row, column]!s} in row {row}, column {column}; expected a number of {name}"
+        )
+
+
+def _outputs(outputs: Any, binary_all: Any, signature: Signature) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """Methods asked for and whether each is wanted as bytes; none asked for means all, as the protocol has it."""
+    binary_default = False if binary_all is None else _flag(binary_all, "binary_data_output")
     if outputs is None or outputs == []:
-        return (signature.methods[0],), (binary_default,)
+        return signature.methods, (binary_default,) * len(signature.methods)
     if not isinstance(outputs, list):
         raise Refused(400, f"outputs is {json_body.kind(outputs)}; expected a list of tensors")
     wanted: dict[str, bool] = {}
@@ -180,17 +204,20 @@ def _outputs(
             raise Refused(400, f"{at}.name is {shown(name)}; the model has {', '.join(signature.methods)}")
         if name in wanted:
             raise Refused(400, f"{at}.name is {name!r} again; expected each output once")
-        wanted[name] = _flag(_parameters(output, at).get("binary_data", binary_default), f"{at} binary_data")
+        binary = _parameter(output, "binary_data", at)
+        wanted[name] = binary_default if binary is None else _flag(binary, f"{at} binary_data")
     return tuple(wanted), tuple(wanted.values())
 
 
-def _parameters(value: dict[str, Any], where: str) -> dict[str, Any]:
+def _parameter(value: dict[str, Any], known: str, where: str) -> Any:
+    """The one parameter that `value` may have, None if it has not."""
     parameters = value.get("parameters")
     if parameters is None:
-        return {}
+        return None
     if not isinstance(parameters, dict):
         raise Refused(400, f"parameters of {where} is {json_body.kind(parameters)}; expected an object")
-    return parameters
+    json_body.check_keys(parameters, (known,), f"parameters of {where}")
+    return parameters.get(known)
 
 
 def _flag(value: Any, where: str) -> bool:

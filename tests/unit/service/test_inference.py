@@ -37,7 +37,10 @@ def test_v2_in_json(world: Any) -> None:
         "model_name": "sums",
         "model_version": "1",
         "id": "a",
-        "outputs": [{"name": "predict", "datatype": "FP64", "shape": [2], "data": [6.0, 15.0]}],
+        "outputs": [
+            {"name": "predict", "datatype": "FP64", "shape": [2], "data": [6.0, 15.0]},
+            {"name": "predict_proba", "datatype": "FP64", "shape": [2, 2], "data": [6.0, 6.0, 15.0, 15.0]},
+        ],
     }
 
 
@@ -49,7 +52,7 @@ def test_v2_in_bytes_without_a_content_type(world: Any) -> None:
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/octet-stream"
     length = int(answer.headers["inference-header-content-length"])
-    assert struct.unpack("<2d", answer.body[length:]) == (3.0, 12.0)
+    assert struct.unpack("<6d", answer.body[length:]) == (3.0, 12.0, 3.0, 3.0, 12.0, 12.0)
 
 
 def test_two_outputs_are_two_tickets(world: Any) -> None:
@@ -58,6 +61,15 @@ def test_two_outputs_are_two_tickets(world: Any) -> None:
     assert [output["name"] for output in answer.json["outputs"]] == ["predict_proba", "predict"]
     assert [ticket.group[0] for ticket in world.batcher.submitted] == ["predict_proba", "predict"]
     assert world.handler.in_flight == 0
+
+
+def test_how_outputs_are_written_never_splits_a_batch(world: Any) -> None:
+    """What a batch is formed by, the tickets' group, is the same whether the reply is to be JSON or bytes."""
+    for parameters in ({}, {"binary_data": True}, {"binary_data": False}):
+        asked = {**TENSOR, "id": str(parameters), "outputs": [{"name": "predict", "parameters": parameters}]}
+        assert world.call("POST", INFER, asked).status == 200
+    assert world.call("POST", "/predict", {"instances": [[1, 2, 3]]}).status == 200
+    assert {ticket.group for ticket in world.batcher.submitted} == {("predict", "float64", 3)}
 
 
 def test_a_second_ticket_that_finds_no_room_takes_the_first_back(world: Any) -> None:

@@ -25,10 +25,40 @@ def body(**changes: Any) -> bytes:
 
 @pytest.mark.parametrize("data", [[1, 2, 3, 4, 5, 6], ROWS], ids=["flat", "nested"])
 def test_json_tensors(data: list[Any], signature: Signature, limits: Limits) -> None:
-    call, wanted = v2.parse(body(id="7", inputs=[tensor(data=data)]), None, signature, limits)
+    asked = body(id="7", inputs=[tensor(data=data)], outputs=[{"name": "predict"}])
+    call, wanted = v2.parse(asked, None, signature, limits)
     assert call.rows.tolist() == ROWS
     assert call.methods == ("predict",)
     assert wanted == v2.Wanted("7", (False,))
+
+
+@pytest.mark.parametrize("outputs", [..., None, []], ids=["no key", "null", "no name"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_request_that_names_no_outputs_gets_all(
+    outputs: Any, binary: bool, signature: Signature, limits: Limits
+) -> None:
+    asked = {"inputs": [tensor()], "parameters": {"binary_data_output": binary}, "outputs": outputs}
+    sent = json.dumps({key: value for key, value in asked.items() if value is not ...}).encode()
+    call, wanted = v2.parse(sent, None, signature, limits)
+    assert call.methods == ("predict", "predict_proba")
+    assert wanted.binary == (binary, binary)
+
+
+def test_a_request_may_repeat_the_name_of_the_model(signature: Signature, limits: Limits) -> None:
+    call, _ = v2.parse(body(model_name="sums"), None, signature, limits)
+    assert call.rows.tolist() == ROWS
+
+
+@pytest.mark.parametrize(
+    ("datatype", "number"),
+    [("INT8", -128), ("UINT8", 255), ("INT64", -(2**63)), ("UINT64", 2**64 - 1), ("FP16", 65504), ("FP32", 3.4e38)],
+)
+def test_json_numbers_as_far_as_the_datatype_goes(
+    datatype: str, number: float, signature: Signature, limits: Limits
+) -> None:
+    sent = body(inputs=[tensor(datatype=datatype, data=[0, 1, 2, 3, 4, number])])
+    call, _ = v2.parse(sent, None, signature, limits)
+    assert call.rows[1, 2] == float(number)
 
 
 @pytest.mark.parametrize("datatype", v2.DATATYPES)
@@ -99,7 +129,56 @@ def test_metadata(signature: Signature) -> None:
 REFUSED: list[tuple[str, bytes, int | None, int, str]] = [
     ("no inputs", b"{}", None, 400, "inputs is null; expected a list with one tensor, 'input'"),
     ("two inputs", body(inputs=[tensor(), tensor()]), None, 400, "inputs is 2 tensors; expected a list with one"),
-    ("an unknown key", body(model="x"), None, 400, "unknown key 'model'; expected 'id', 'parameters', 'inputs' or"),
+    (
+        "an unknown key",
+        body(model="x"),
+        None,
+        400,
+        "unknown key 'model'; expected 'id', 'parameters', 'inputs', 'outputs' or 'model_name'",
+    ),
+    ("another model", body(model_name="x"), None, 400, "model_name is 'x'; the URL's is 'sums'"),
+    (
+        "an unknown parameter",
+        body(parameters={"priority": 1}),
+        None,
+        400,
+        "unknown key 'priority' in parameters of the request; expected 'binary_data_output'",
+    ),
+    (
+        "an input in shared memory",
+        body(inputs=[tensor(data=..., parameters={"shared_memory_region": "x"})]),
+        None,
+        400,
+        "unknown key 'shared_memory_region' in parameters of inputs[0]; expected 'binary_data_size'",
+    ),
+    (
+        "an output as classes",
+        body(outputs=[{"name": "predict", "parameters": {"classification": 3}}]),
+        None,
+        400,
+        "unknown key 'classification' in parameters of outputs[0]; expected 'binary_data'",
+    ),
+    (
+        "a fraction in whole numbers",
+        body(inputs=[tensor(datatype="INT32", data=[1, 2, 3, 4, 5.5, 6])]),
+        None,
+        400,
+        "inputs[0].data has 5.5 in row 1, column 1; expected a number of INT32",
+    ),
+    (
+        "a number beyond its datatype",
+        body(inputs=[tensor(datatype="UINT8", data=[[1, 2, 3], [256, 5, 6]])]),
+        None,
+        400,
+        "inputs[0].data has 256.0 in row 1, column 0; expected a number of UINT8",
+    ),
+    (
+        "a number beyond FP16",
+        body(inputs=[tensor(datatype="FP16", data=[1, 2, -1e5, 4, 5, 6])]),
+        None,
+        400,
+        "inputs[0].data has -100000.0 in row 0, column 2; expected a number of FP16",
+    ),
     ("a key in a tensor", body(inputs=[tensor(size=1)]), None, 400, "unknown key 'size' in inputs[0]; expected 'name'"),
     (
         "another input",
