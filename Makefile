@@ -8,7 +8,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test test-fast lint up demo batch-table generate lock clean
+.PHONY: help .venv test test-fast lint up demo batch-table bench generate lock lock-peers clean
 
 help: ## list the commands
 	@awk -F':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ demo: .venv/.runtime ## breach, alert, cure, recovery and the ramp, unattended (
 batch-table: .venv/.runtime ## what batching buys for the served model, no server involved
 	@$(BIN)/python -m bench.batch_table
 
+bench: .venv/.runtime ## ours beside peers under the same load (about 12 min); PEERS="mosec triton" BENCH="--quick"
+	@$(BIN)/python -m bench $(if $(PEERS),--peers "$(PEERS)") $(BENCH)
+
 generate: .venv/.runtime ## rules, rule tests and dashboards from slo.yaml
 	@$(BIN)/python -m slo generate
 
@@ -57,6 +60,10 @@ lock: .venv/.runtime ## resolve pyproject.toml into the lock files
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -c requirements.lock --group dev pyproject.toml -o requirements-dev.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate requirements-installer.in -o requirements-installer.lock
+
+lock-peers: .venv/.runtime ## the same for the environments of `make bench`
+	@for peer in bench/peers/*.in; do c="-c requirements.lock"; case $$peer in *triton*) c=;; esac; \
+	  $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate $$c $$peer -o $${peer%.in}.lock || exit 1; done
 
 clean: ## remove what was made here (.venv, .tailboard, out)
 	@rm -rf .venv .tailboard out
