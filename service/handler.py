@@ -117,8 +117,8 @@ class Handler:
             return self.refuse(route, started, refused, headers.get(b"traceparent"))
         self._in_flight[id(pending)] = pending
         try:
-            for method in pending.methods:
-                ticket = Ticket(rows, (method, self._dtype, rows.shape[1]), deadline, waiter())
+            for number, method in enumerate(pending.methods):
+                ticket = Ticket(rows, (method, self._dtype, rows.shape[1]), deadline, waiter(), number)
                 self._batcher.submit(ticket)
                 pending.tickets.append(ticket)
         except errors.BatcherError as error:

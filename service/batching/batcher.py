@@ -248,7 +248,7 @@ class Batcher:
     def _admit(self, ticket: Ticket, rows: int, now: float) -> None:
         if self._draining:
             raise Draining("the service is shutting down")
-        if rows > self.capacity_rows - self._queue.rows:
+        if rows > self.capacity_rows - self._queue.rows + ticket.beside * rows:
             raise QueueFull(
                 f"the queue holds {self._queue.rows} of {self.capacity_rows} rows; no room for {rows} more",
                 self._retry_after_seconds(rows),
@@ -256,7 +256,7 @@ class Batcher:
         if ticket.deadline <= now:
             raise Unlikely("the deadline has passed already")
         cost = self._costs.current
-        if cost is None or not self._live:
+        if cost is None or len(self._live) <= ticket.beside:
             return  # nothing to judge by, or nothing in its way: at least one is always served
         workers = len(self._loops)
         free_at = now

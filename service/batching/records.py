@@ -32,6 +32,7 @@ class Ticket:
     group: Hashable  # batches never mix groups: model, method, dtype, feature count, parameters
     deadline: float
     context: Any = None
+    beside: int = 0  # tickets of the same request, of as many rows each, submitted before: they are not in its way
     enqueued_at: float = 0.0
     result: Rows | None = None
     error: BatcherError | None = None

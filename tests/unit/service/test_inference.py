@@ -60,6 +60,7 @@ def test_two_outputs_are_two_tickets(world: Any) -> None:
     answer = world.call("POST", INFER, asked)
     assert [output["name"] for output in answer.json["outputs"]] == ["predict_proba", "predict"]
     assert [ticket.group[0] for ticket in world.batcher.submitted] == ["predict_proba", "predict"]
+    assert [ticket.beside for ticket in world.batcher.submitted] == [0, 1]
     assert world.handler.in_flight == 0
 
 
