@@ -5,7 +5,7 @@ Exit code 0 if all that was asked for was measured, whatever came of it; 1 if so
 
 import dataclasses
 import json
-import shutil
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -13,14 +13,28 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from bench import forest, machine, options, report, rig, servers, throughput
-from bench.environments import PeerEnvironmentError
+from bench import (
+    confirm,
+    forest,
+    large,
+    latency,
+    machine,
+    metrics_cost,
+    options,
+    overload,
+    report,
+    rig,
+    servers,
+    throughput,
+)
+from bench.environments import PeerEnvironmentError, prepare
 from bench.found import Found
 from bench.programs import ProgramFailed, adopt_orphans
 from bench.progress import Progress, minutes
 from bench.rig import NotMeasured, Rig
 from bench.throughput import Throughput
 from bench.yardstick import Yardstick
+from stack.binaries import DEFAULT_BIN_DIR, BinariesError, obtain_wrk
 
 INTERRUPTED: Final = 130
 
@@ -40,7 +54,7 @@ def main() -> int:
         measure(found)
     except KeyboardInterrupt:
         found.interrupted = True
-    except (PeerEnvironmentError, ProgramFailed) as error:
+    except (BinariesError, PeerEnvironmentError, ProgramFailed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     text = report.text(found, described)
@@ -57,9 +71,7 @@ def main() -> int:
 def measure(found: Found) -> None:
     """All parts, one after the other; what they find is in `found` from the moment that it is known."""
     asked = found.options
-    wrk = shutil.which("wrk")
-    if wrk is None:
-        raise ProgramFailed("wrk is not on PATH")
+    wrk = obtain_wrk(Path(os.environ.get("TAILBOARD_BIN_DIR") or DEFAULT_BIN_DIR), say)
     logs = asked.out / "logs"
     generator_cpus, server_cpus = rig.cpus(asked.pin)
     files = forest.obtain(logs, say)
@@ -68,7 +80,7 @@ def measure(found: Found) -> None:
     progress = Progress(sum(seconds for _, seconds, _ in parts), say)
     say(f"measuring for about {minutes(progress.left_seconds())}; Ctrl-C stops and shows what there is")
     with Yardstick(files, logs / "bare.log", server_cpus) as yardstick:
-        tools = Rig(asked, Path(wrk), files, yardstick, progress, generator_cpus, server_cpus, found.calibrations)
+        tools = Rig(asked, wrk, files, yardstick, progress, generator_cpus, server_cpus, found.calibrations)
         for name, seconds, run in parts:
             try:
                 run(tools)
@@ -80,8 +92,6 @@ def measure(found: Found) -> None:
 
 def prepare_peers(found: Found, logs: Path) -> None:
     """Environments of all peers, before the clock of the measurements runs; a peer without one is left out."""
-    from bench.environments import prepare
-
     for peer in found.options.peers:
         try:
             prepare(peer, logs, say)
@@ -93,13 +103,39 @@ def prepare_peers(found: Found, logs: Path) -> None:
 
 
 def plan(found: Found) -> list[tuple[str, float, Callable[[Rig], None]]]:
-    """(part, estimated seconds, what to do)."""
+    """(part, estimated seconds, what to do), those that were asked for."""
     asked = found.options
-    parts: list[tuple[str, float, Callable[[Rig], None]]] = []
-    if found.throughput.servers:
-        seconds = throughput.estimate(found.throughput.servers, asked)
-        parts.append(("throughput", seconds, lambda tools: throughput.measure(tools, found.throughput)))
-    return parts
+    lineup = found.throughput.servers
+    runtimes = len({server.runtime for server in lineup})
+    possible: dict[str, tuple[bool, float, Callable[[Rig], None]]] = {
+        "throughput": (
+            bool(lineup),
+            throughput.estimate(lineup, asked),
+            lambda rig: throughput.measure(rig, found.throughput),
+        ),
+        "open loop": (
+            bool(lineup),
+            confirm.estimate(runtimes, asked),
+            lambda rig: confirm.measure(rig, found.throughput, found.confirmations),
+        ),
+        "latency": (
+            "latency" in asked.parts,
+            latency.estimate(asked),
+            lambda rig: latency.measure(rig, found.latencies),
+        ),
+        "large": ("large" in asked.parts, large.estimate(asked), lambda rig: large.measure(rig, found.larges)),
+        "metrics": (
+            "metrics" in asked.parts,
+            metrics_cost.estimate(asked),
+            lambda rig: metrics_cost.measure(rig, found.metrics_cost),
+        ),
+        "overload": (
+            "overload" in asked.parts,
+            overload.estimate(asked),
+            lambda rig: overload.measure(rig, found.overloads),
+        ),
+    }
+    return [(name, seconds, run) for name, (wanted, seconds, run) in possible.items() if wanted]
 
 
 def as_json(found: Found, described: str) -> dict[str, Any]:
@@ -121,6 +157,14 @@ def as_json(found: Found, described: str) -> dict[str, Any]:
             for server in found.throughput.servers
             for cell in found.throughput.cells(server)
         ],
+        "open_loop": [
+            {**dataclasses.asdict(one), "holds": one.holds, "client_late": one.client_late}
+            for one in found.confirmations
+        ],
+        "latency": [{**dataclasses.asdict(one), "added_seconds": one.added_seconds} for one in found.latencies],
+        "large": [{**dataclasses.asdict(one), "share": one.share} for one in found.larges],
+        "metrics": {**dataclasses.asdict(found.metrics_cost), "cost": found.metrics_cost.cost},
+        "overload": [{**dataclasses.asdict(one), "share": one.share} for one in found.overloads],
         "targets": [dataclasses.asdict(verdict) for verdict in found.verdicts()],
         "calibrations": [
             {"before": before, **dataclasses.asdict(calibration)} for before, calibration in found.calibrations

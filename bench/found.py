@@ -1,27 +1,48 @@
-"""All that a run has found so far, and the verdicts that follow from it."""
+"""All that a run has found so far, and the verdicts that follow from it. Pure."""
 
 from dataclasses import dataclass, field
 
-from bench import targets
+from bench import large, latency, targets
+from bench.confirm import Confirmation
+from bench.large import Large
+from bench.latency import Latency
+from bench.metrics_cost import MetricsCost
 from bench.options import Options
-from bench.servers import OURS
-from bench.targets import Verdict
+from bench.overload import TIMES, Overload
+from bench.servers import OURS, Runtime
+from bench.table import milliseconds
+from bench.targets import Verdict, at_least, at_most
 from bench.throughput import Throughput
 from bench.yardstick import Calibration
+
+RUNTIMES: tuple[Runtime, ...] = ("sklearn", "onnx")
 
 
 @dataclass(slots=True)
 class Found:
+    """Filled as the run goes on; right at any moment."""
+
     options: Options
     throughput: Throughput
+    confirmations: list[Confirmation] = field(default_factory=list)
+    latencies: list[Latency] = field(default_factory=list)
+    larges: list[Large] = field(default_factory=list)
+    metrics_cost: MetricsCost = field(default_factory=MetricsCost)
+    overloads: list[Overload] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)  # part: why it was not measured
     interrupted: bool = False
     calibrations: list[tuple[str, Calibration]] = field(default_factory=list)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for was measured."""
+        return not (self.failures or self.throughput.failures or self.interrupted)
+
     def verdicts(self) -> list[Verdict]:
-        """Every target, whether measured or not; those of peers that were not asked for are left out."""
-        asked = {(server.family, server.runtime) for server in self.throughput.servers}
-        rows = [
+        """Every target, measured or not; those against peers that were not asked for are left out."""
+        families = {*self.options.peers, *(server.family for server in self.throughput.servers)}
+        families |= {"mosec_lean", "mosec_onnx"} if "mosec" in families else set()
+        against = [
             targets.ratio(
                 runtime,
                 family,
@@ -31,11 +52,46 @@ class Found:
                 self.throughput.family(family, runtime),
             )
             for runtime, family, bound, least in targets.RATIOS
-            if (family, runtime) in asked
+            if family in families
         ]
-        return rows
+        return [
+            *against,
+            *(self._latency(runtime) for runtime in RUNTIMES),
+            *(self._large(runtime) for runtime in RUNTIMES),
+            self._metrics(),
+            *(self._overload(times) for times in TIMES),
+        ]
 
-    @property
-    def complete(self) -> bool:
-        """Whether all that was asked for was measured."""
-        return not (self.failures or self.throughput.failures or self.interrupted)
+    def _latency(self, runtime: Runtime) -> Verdict:
+        best = latency.better(self.latencies, runtime)
+        setting = f", {best.setting}" if best else ""
+        return at_most(
+            f"p50 with one connection, added to the bare {runtime} call{setting}",
+            best.added_seconds if best else None,
+            targets.MOST_ADDED_SECONDS[runtime],
+            milliseconds,
+        )
+
+    def _large(self, runtime: Runtime) -> Verdict:
+        best = large.better(self.larges, runtime)
+        setting = f", {best.setting}" if best else ""
+        return at_least(
+            f"rows/s in requests of {large.ROWS} rows, over the bare {runtime} runtime{setting}",
+            best.share if best else None,
+            targets.LEAST_LARGE_SHARE,
+            "{:.2f} ×".format,
+        )
+
+    def _metrics(self) -> Verdict:
+        return at_most(
+            "cost of all metrics, of requests/s", self.metrics_cost.cost, targets.MOST_METRICS_COST, "{:.1%}".format
+        )
+
+    def _overload(self, times: int) -> Verdict:
+        share = next((overload.share for overload in self.overloads if overload.times == times), None)
+        return at_least(
+            f"overload at {times} ×: 2xx inside the deadline, of the model's capacity",
+            share,
+            targets.LEAST_OVERLOAD_SHARE,
+            "{:.1%}".format,
+        )

@@ -3,7 +3,12 @@
 import statistics
 from collections.abc import Sequence
 
+from bench.confirm import Confirmation
 from bench.found import Found
+from bench.large import ROWS, Large
+from bench.latency import Latency
+from bench.metrics_cost import CONNECTIONS, SLICE_SECONDS, MetricsCost
+from bench.overload import CAPACITY_ROWS_PER_SECOND, DEADLINE_SECONDS, MODEL, Overload
 from bench.reading import Cell, best
 from bench.servers import OURS, Server
 from bench.table import milliseconds, table
@@ -25,6 +30,17 @@ def text(found: Found, machine: str) -> str:
                     cells_table(found.throughput, servers, found.calibrations),
                     best_table(found.throughput, servers),
                 ]
+    parts += [
+        section
+        for section in (
+            confirmations(found.confirmations),
+            latencies(found.latencies),
+            larges(found.larges),
+            metrics(found.metrics_cost),
+            overloads(found.overloads),
+        )
+        if section
+    ]
     parts += ["## Targets", targets_table(found.verdicts()), noise(found)]
     failures = {**found.throughput.failures, **found.failures}
     if failures:
@@ -109,6 +125,118 @@ def _best_text(found: Throughput, cell: Cell | None) -> str:
 
 def _over(ours: Cell | None, theirs: Cell | None) -> str:
     return "-" if ours is None or theirs is None else f"{ours.rate / theirs.rate:.2f} ×"
+
+
+def confirmations(found: Sequence[Confirmation]) -> str:
+    if not found:
+        return ""
+    rows = []
+    for one in found:
+        answer = one.answer
+        notes = [] if one.holds else ["p99 beyond its bound"]
+        if one.client_late:
+            notes.append("the client was late")
+        rows.append(
+            (
+                f"{one.runtime}, {one.setting}",
+                ", ".join(notes),
+                f"{one.share * one.winning_rate:,.0f} ({one.share:.0%})",
+                f"{answer.offered:,}",
+                f"{answer.offered - answer.dropped:,}",
+                f"{answer.good:,}",
+                milliseconds(answer.latency_p50_seconds),
+                milliseconds(answer.latency_p99_seconds),
+                milliseconds(answer.lateness_p99_seconds),
+                f"{answer.cpu_share:.0%}",
+            )
+        )
+    head = ("ours", "note", "arrivals/s (of the winning rate)", "due", "sent", "2xx", "p50", "p99")
+    return (
+        "## The winning rate, open loop\n\n"
+        "Poisson arrivals at a share of the best closed-loop rate; latency from the instant at which each was due, "
+        "over all of them: what was not sent or not answered well counts as infinitely late. “Late” is the client's "
+        "own delay (p99), “CPU” what it took of one CPU beside the server.\n\n"
+        + table((*head, "late", "CPU"), rows, left=2)
+    )
+
+
+def latencies(found: Sequence[Latency]) -> str:
+    rows = [
+        (
+            f"{one.runtime}, {one.setting}",
+            milliseconds(statistics.median(one.served)),
+            milliseconds(statistics.median(one.bare)),
+            milliseconds(one.added_seconds),
+        )
+        for one in found
+        if one.served and one.bare
+    ]
+    if not rows:
+        return ""
+    return "## One connection, over the bare model call\n\n" + table(("ours", "p50", "bare", "added"), rows)
+
+
+def larges(found: Sequence[Large]) -> str:
+    rows = []
+    for one in found:
+        if one.best is None or one.share is None:
+            continue
+        connections, rate = one.best
+        note = f"{one.errors} errors, in runs left out" if one.errors else ""
+        bare = statistics.median(one.bare)
+        rows.append(
+            (
+                f"{one.runtime}, {one.setting}",
+                note,
+                str(connections),
+                f"{rate:,.0f}",
+                f"{bare:,.0f}",
+                f"{one.share:.2f} ×",
+            )
+        )
+    if not rows:
+        return ""
+    return f"## Requests of {ROWS} rows, binary tensors\n\n" + table(
+        ("ours", "note", "connections", "rows/s", "bare rows/s", "of bare"), rows, left=2
+    )
+
+
+def metrics(found: MetricsCost) -> str:
+    if found.cost is None or found.span is None:
+        return ""
+    on, off = (statistics.median(pair[index] for pair in found.pairs) for index in (0, 1))
+    low, high = found.span
+    return (
+        "## Cost of all metrics\n\n"
+        f"The service on onnxruntime without a worker, {CONNECTIONS} connections: {on:,.0f} requests/s with its "
+        f"metrics and a scrape every {SLICE_SECONDS} s, {off:,.0f} with nothing recorded; {found.cost:.1%} less, the "
+        f"median of {len(found.pairs)} pairs taken in turns, which range from {low:.1%} to {high:.1%}."
+    )
+
+
+def overloads(found: Sequence[Overload]) -> str:
+    if not found:
+        return ""
+    rows = [
+        (
+            f"{one.times} ×",
+            f"{one.answer.offered:,}",
+            f"{one.in_time:,}",
+            f"{one.answer.good - one.in_time:,}",
+            f"{one.answer.refused:,}",
+            f"{one.answer.failed:,}",
+            f"{one.answer.dropped:,}",
+            f"{one.share:.1%}",
+            milliseconds(one.answer.lateness_p99_seconds),
+        )
+        for one in found
+    ]
+    head = ("arrivals", "due", "2xx in time", "2xx late", "refused", "failed", "not sent", "of capacity", "client late")
+    return (
+        f"## Overload\n\nPoisson arrivals of one row at a multiple of what a synthetic model takes, "
+        f"{CAPACITY_ROWS_PER_SECOND} rows/s whatever the batch (`{MODEL}`), for {found[0].seconds:g} s after a "
+        f"warm-up; in time is within {DEADLINE_SECONDS:g} s.\n\n" + table(head, rows)
+    )
 
 
 def targets_table(verdicts: Sequence[Verdict]) -> str:

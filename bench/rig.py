@@ -38,6 +38,7 @@ class Served:
     program: Program
     url: str
     request: Request
+    admin_url: str = ""  # of ours
 
 
 @dataclass(slots=True)
@@ -76,13 +77,12 @@ class Rig:
         """Our service with a model and any settings."""
         port, admin_port = free_ports(2)
         argv, environment = start_ours(sys.executable, model, port, admin_port, module, **settings)
-        with self._running(
-            f"{module} {Path(model.partition('?')[0]).name}", Start(argv, environment, ROOT, request), port
-        ) as served:
-            yield served
+        name = f"{module} {Path(model.partition('?')[0]).name} {settings.get('model_workers', '1')}"
+        with self._running(name, Start(argv, environment, ROOT, request), port, f"http://127.0.0.1:{admin_port}") as it:
+            yield it
 
     @contextlib.contextmanager
-    def _running(self, name: str, start: Start, port: int) -> Iterator[Served]:
+    def _running(self, name: str, start: Start, port: int, admin_url: str = "") -> Iterator[Served]:
         url = f"http://127.0.0.1:{port}{start.request.path}"
         log = self.logs / f"{name.replace(' ', '-')}.log"
         with Program(start.argv, start.environment, start.cwd, log, self.server_cpus) as program:
@@ -90,7 +90,7 @@ class Rig:
                 program.until_it_answers(url, start.request, _START_LIMIT_SECONDS)
             except ProgramFailed as error:
                 raise NotMeasured(str(error)) from error
-            yield Served(program, url, start.request)
+            yield Served(program, url, start.request, admin_url)
 
     def load(self, served: Served, connections: int, seconds: float) -> Reading:
         """wrk against it for that long. Raises NotMeasured if the server ended or wrk gave no report."""

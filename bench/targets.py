@@ -1,6 +1,6 @@
 """Each target, what was found, and whether it is met. Pure. What was not measured is never called met."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -42,22 +42,21 @@ class Verdict:
     bound: float | None = None
 
 
-def at_least(what: str, value: float | None, bound: float, form: str, reason: str = "not measured") -> Verdict:
-    """A target that wants `value` to reach `bound`. `form` writes both, such as "{:.2f} ×"."""
-    target = "≥ " + form.format(bound)
+def at_least(what: str, value: float | None, bound: float, shown: Callable[[float], str]) -> Verdict:
+    """A target that wants `value` to reach `bound`; `shown` writes both."""
+    target = f"≥ {shown(bound)}"
     if value is None:
-        return Verdict(what, target, reason, "not measured", bound=bound)
-    margin = f"{value / bound - 1:+.0%}"
-    return Verdict(what, target, form.format(value), "yes" if value >= bound else "no", margin, value, bound)
+        return Verdict(what, target, "-", "not measured", bound=bound)
+    return Verdict(what, target, shown(value), _met(value >= bound), f"{value / bound - 1:+.1%}", value, bound)
 
 
-def at_most(what: str, value: float | None, bound: float, form: str, reason: str = "not measured") -> Verdict:
+def at_most(what: str, value: float | None, bound: float, shown: Callable[[float], str]) -> Verdict:
     """A target that wants `value` to stay at or below `bound`."""
-    target = "≤ " + form.format(bound)
+    target = f"≤ {shown(bound)}"
     if value is None:
-        return Verdict(what, target, reason, "not measured", bound=bound)
-    margin = f"{form.format(bound - value)} to spare" if value <= bound else f"{form.format(value - bound)} too much"
-    return Verdict(what, target, form.format(value), "yes" if value <= bound else "no", margin, value, bound)
+        return Verdict(what, target, "-", "not measured", bound=bound)
+    margin = f"{shown(bound - value)} to spare" if value <= bound else f"{shown(value - bound)} too much"
+    return Verdict(what, target, shown(value), _met(value <= bound), margin, value, bound)
 
 
 def ratio(
@@ -76,4 +75,8 @@ def ratio(
         return Verdict(what, target, f"{family} never keeps that p99, ours does", "yes", bound=least)
     value = mine.rate / other.rate
     found = f"{value:.2f} × ({mine.rate:,.0f}/s against {other.rate:,.0f}/s)"
-    return Verdict(what, target, found, "yes" if value >= least else "no", f"{value / least - 1:+.0%}", value, least)
+    return Verdict(what, target, found, _met(value >= least), f"{value / least - 1:+.1%}", value, least)
+
+
+def _met(true: bool) -> Met:
+    return "yes" if true else "no"

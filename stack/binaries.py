@@ -1,4 +1,6 @@
-"""Prometheus and Alertmanager without Docker: from PATH, else from `.tailboard/bin`, else Debian's packages.
+"""Programs of others without Docker: from PATH, else from `.tailboard/bin`, else Debian's packages.
+
+Prometheus and Alertmanager for the stack, wrk for the bench.
 
 Packages are fetched with `apt-get download` into directories of our own and unpacked with `dpkg -x`: no root, no change
 to the system, no service installed. `python -m stack.binaries` prints what would be used.
@@ -25,18 +27,23 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 DEFAULT_BIN_DIR: Final = ROOT / ".tailboard" / "bin"
 
 # tool -> the names it goes by, and Debian's package that brings it
-NAMES: Final = {
+NAMES: Final = {  # of the stack
     "prometheus": ("prometheus",),
     "promtool": ("promtool",),
     "alertmanager": ("alertmanager", "prometheus-alertmanager"),
     "amtool": ("amtool",),
 }
+WRK: Final = "wrk"
 PACKAGES: Final = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "alertmanager": "prometheus-alertmanager",
     "amtool": "prometheus-alertmanager",
+    WRK: "wrk",
 }
+# What a package needs beside it: Prometheus's page its scripts and fonts, wrk a library that few systems have.
+_BESIDE: Final = ("libjs-", "fonts-", "libluajit")
+_HOMES: Final = {WRK: "https://github.com/wg/wrk"}
 
 _VERSION_SECONDS: Final = 20.0
 _UPDATE_SECONDS: Final = 180.0
@@ -75,33 +82,44 @@ class Binaries:
 
 
 def obtain(bin_dir: Path = DEFAULT_BIN_DIR, say: Say = print, search_path: str | None = None) -> Binaries:
-    """All four programs, fetched first if need be. `search_path` stands in for $PATH. Raises BinariesError.
+    """All four programs of the stack, fetched first if need be. `search_path` stands in for $PATH.
 
-    Two processes may call this at once: one fetches, the other waits for it.
+    Raises BinariesError. Two processes may call this at once: one fetches, the other waits for it.
     """
+    return Binaries(**_obtain(tuple(NAMES), bin_dir, say, search_path))
+
+
+def obtain_wrk(bin_dir: Path = DEFAULT_BIN_DIR, say: Say = print, search_path: str | None = None) -> Path:
+    """wrk, in the same manner."""
+    return _obtain((WRK,), bin_dir, say, search_path)[WRK]
+
+
+def _obtain(tools: Sequence[str], bin_dir: Path, say: Say, search_path: str | None) -> dict[str, Path]:
     bin_dir = bin_dir.absolute()
-    found, notes = locate(bin_dir, search_path)
-    missing = [tool for tool in NAMES if tool not in found]
+    found, notes = locate(bin_dir, search_path, tools)
+    missing = [tool for tool in tools if tool not in found]
     if missing:
         with _only_one(bin_dir.parent, say):
-            found, notes = locate(bin_dir, search_path)  # the one before us may have fetched them
-            missing = [tool for tool in NAMES if tool not in found]
+            found, notes = locate(bin_dir, search_path, tools)  # the one before us may have fetched them
+            missing = [tool for tool in tools if tool not in found]
             if missing:
                 _fetch(missing, bin_dir, say, notes)
-                found, notes = locate(bin_dir, search_path)
-    missing = [tool for tool in NAMES if tool not in found]
+                found, notes = locate(bin_dir, search_path, tools)
+    missing = [tool for tool in tools if tool not in found]
     if missing:
         raise _cannot(missing, bin_dir, [*notes, "the fetched packages did not bring it"])
-    return Binaries(**found)
+    return found
 
 
-def locate(bin_dir: Path, search_path: str | None = None) -> tuple[dict[str, Path], list[str]]:
+def locate(
+    bin_dir: Path, search_path: str | None = None, tools: Sequence[str] = tuple(NAMES)
+) -> tuple[dict[str, Path], list[str]]:
     """(what is there already, why each candidate that was seen could not be used). PATH comes before `bin_dir`."""
     found: dict[str, Path] = {}
     notes: list[str] = []
-    for tool, names in NAMES.items():
+    for tool in tools:
         for directory in (search_path, str(bin_dir)):
-            candidates = [shutil.which(name, path=directory) for name in names]
+            candidates = [shutil.which(name, path=directory) for name in NAMES.get(tool, (tool,))]
             for candidate in (Path(c).absolute() for c in candidates if c is not None):
                 trouble = _trouble(tool, candidate)
                 if trouble is None:
@@ -128,7 +146,8 @@ def version(program: Path) -> str:
 def _trouble(tool: str, candidate: Path) -> str | None:
     """Why `candidate` is not the program that it is called; other programs go by some of these names."""
     said = version(candidate)
-    return None if said.startswith(f"{tool}, version ") else f"{candidate} is not {tool} ({said[:200]})"
+    begins = f"{tool} " if tool == WRK else f"{tool}, version "
+    return None if said.startswith(begins) else f"{candidate} is not {tool} ({said[:200]})"
 
 
 def _cannot(missing: Iterable[str], bin_dir: Path, tried: Sequence[str]) -> BinariesError:
@@ -136,8 +155,8 @@ def _cannot(missing: Iterable[str], bin_dir: Path, tried: Sequence[str]) -> Bina
     packages = " ".join(sorted({PACKAGES[tool] for tool in tools}))
     return BinariesError(
         f"cannot find or fetch {', '.join(tools)}: not on PATH, not in {bin_dir}; {'; '.join(tried)}. "
-        f"Install it (Debian, as root: apt-get install {packages}) or download it from https://prometheus.io/download/ "
-        f"and put it on PATH or into {bin_dir}."
+        f"Install it (Debian, as root: apt-get install {packages}) or download it from "
+        f"{_HOMES.get(tools[0], 'https://prometheus.io/download/')} and put it on PATH or into {bin_dir}."
     )
 
 
@@ -152,14 +171,14 @@ def _only_one(home: Path, say: Say) -> Iterator[None]:
         lock = (home / ".fetch.lock").open("w")
     except OSError as error:
         raise BinariesError(
-            f"cannot write in {home} to fetch Prometheus ({error.strerror}); "
+            f"cannot write in {home} to fetch programs ({error.strerror}); "
             "TAILBOARD_BIN_DIR moves where programs are kept"
         ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another process that is fetching Prometheus ...")
+            say("waiting for another process that is fetching programs ...")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -171,7 +190,8 @@ def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]
         raise _cannot(missing, bin_dir, [*notes, f"Debian's packages need {' and '.join(absent)}, not found here"])
     began = time.monotonic()
     packages = sorted({PACKAGES[tool] for tool in missing})
-    say(f"{', '.join(missing)}: not on PATH, fetching Debian's packages (about 30 MB, once) ...")
+    size = "about 1 MB" if tuple(missing) == (WRK,) else "about 30 MB"
+    say(f"{', '.join(missing)}: not on PATH, fetching Debian's packages ({size}, once) ...")
     for stale in bin_dir.parent.glob("fetch-*/"):  # of a fetch that was killed: nobody else is here under the lock
         shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=bin_dir.parent, prefix="fetch-") as work:
@@ -179,7 +199,7 @@ def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]
         archives, tried = apt.download(packages)
         if archives is None:
             raise _cannot(missing, bin_dir, [*notes, *tried])
-        archives |= apt.web_assets(archives)
+        archives |= apt.beside(archives)
         say("  unpacking ...")
         # Unpacked in place: nothing looks here until the launchers below exist, so a half-done unpacking is never used.
         unpacked = bin_dir.parent / "debian"
@@ -189,7 +209,7 @@ def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]
                 raise _cannot(missing, bin_dir, [*notes, f"unpacking {archive.name}: {_last_error(done.stderr)}"])
     bin_dir.mkdir(parents=True, exist_ok=True)
     for tool in missing:
-        for name in NAMES[tool]:
+        for name in NAMES.get(tool, (tool,)):
             program = unpacked / "usr" / "bin" / name
             if program.exists():
                 _install(bin_dir / tool, launcher(program, bin_dir, unpacked))
@@ -241,16 +261,16 @@ class _Apt:
             tried.append(f"apt-get download with {title}: {_last_error(done.stderr)}")
         return None, tried
 
-    def web_assets(self, archives: set[Path]) -> set[Path]:
-        """The script and font packages that Debian's Prometheus page links to, theirs too; a bare page without them."""
+    def beside(self, archives: set[Path]) -> set[Path]:
+        """What they need beside them, and that in turn: without it a page is bare, and wrk does not start."""
         wanted = set(self._asset_names(archives))
         have: set[str] = set()
         while wanted - have:
             names = sorted(wanted - have)
-            self._say(f"  downloading {len(names)} packages for Prometheus's own page ...")
+            self._say(f"  downloading {len(names)} packages that they need ...")
             done = self._apt(self._options, ["download", *names], _DOWNLOAD_SECONDS)
             if done.returncode:
-                self._say(f"  Prometheus's own page will look bare: {_last_error(done.stderr)}")
+                self._say(f"  going on without ({' '.join(names)}): {_last_error(done.stderr)}")
                 break
             have |= set(names)
             wanted |= set(self._asset_names(self._debs.glob("*.deb")))
@@ -261,7 +281,7 @@ class _Apt:
             done = _run(["dpkg-deb", "-f", str(archive), "Depends"], self._debs, _VERSION_SECONDS)
             for dependency in done.stdout.split(","):
                 name = dependency.split("|")[0].split("(")[0].strip().partition(":")[0]
-                if name.startswith(("libjs-", "fonts-")):
+                if name.startswith(_BESIDE):
                     yield name
 
     def _attempts(self) -> Iterator[tuple[str, list[str], bool]]:

@@ -2,7 +2,7 @@
 
 Prometheus takes a flag. Alertmanager (and amtool) open their message templates by a path compiled into the program, and
 end at once if it is not there. No flag moves it, so in our own copy that path is replaced by one of the same length
-that leads through a file descriptor, which the launcher opens.
+that leads through a file descriptor, which the launcher opens. wrk takes its library from beside it.
 """
 
 import os
@@ -31,8 +31,17 @@ def launcher(program: Path, bin_dir: Path, unpacked: Path) -> str:
     elif _lead_through_descriptor(program):
         commands = f'exec {_DESCRIPTOR}<"$unpacked{_COMPILED_IN.decode()}"\nexec {inside} "$@"'
     else:
-        commands = f'exec {inside} "$@"'
+        commands = f'{_libraries(unpacked)}exec {inside} "$@"'
     return _LAUNCHER.format(program=program.name, debian=os.path.relpath(unpacked, bin_dir), commands=commands)
+
+
+def _libraries(unpacked: Path) -> str:
+    """A command that lets the loader look into the unpacked library directories too, if there are any."""
+    found = sorted({library.parent.relative_to(unpacked) for library in unpacked.glob("usr/lib/*/lib*.so*")})
+    if not found:
+        return ""
+    path = ":".join(f"$unpacked/{directory}" for directory in found)
+    return f'export LD_LIBRARY_PATH="{path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"\n'
 
 
 def _knows_flag(program: Path, flag: str) -> bool:

@@ -14,7 +14,7 @@ ALLOWED = {
     "service": {"slo"},
     "loadtest": {"slo"},
     "stack": {"slo", "service", "loadtest"},
-    "bench": {"slo", "service", "loadtest"},
+    "bench": {"slo", "service", "loadtest", "stack"},
 }
 # pure packages -> third-party modules that they may import
 PURE = {"service/batching": set(), "loadtest/analysis": {"numpy", "plotly"}}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack import relocate
-from stack.binaries import NAMES, Binaries, BinariesError, locate, obtain
+from stack.binaries import NAMES, Binaries, BinariesError, locate, obtain, obtain_wrk, version
 from stack.settings import ROOT
 
 # What `apt-get download` and `dpkg-deb -x` do, on text files: a "package" is the list of its programs.
@@ -33,6 +33,7 @@ if [ "$1" = -f ]; then
   case $2 in
     *prometheus.deb) echo "libc6 (>= 2), libjs-one (>= 3) | x, fonts-two" ;;
     *libjs-one.deb) echo libjs-three ;;
+    *wrk.deb) echo "libc6, libluajit2 (>= 1)" ;;
   esac
   exit
 fi
@@ -40,6 +41,8 @@ mkdir -p "$3/usr/bin"
 case $2 in
   */prometheus.deb) programs="prometheus promtool" ;;
   */prometheus-alertmanager.deb) programs="prometheus-alertmanager amtool" ;;
+  */wrk.deb) printf '#!/bin/sh\\necho wrk $LD_LIBRARY_PATH' > "$3/usr/bin/wrk"; chmod +x "$3/usr/bin/wrk" ;;
+  */libluajit*.deb) mkdir -p "$3/usr/lib/here"; echo > "$3/usr/lib/here/libluajit.so.2" ;;
   *) echo "$2" >> "$3/assets" ;;
 esac
 for program in $programs; do
@@ -166,6 +169,23 @@ def test_two_at_once_fetch_once(system: Path, bin_dir: Path) -> None:
     assert len(found) == 4
     assert len(set(found)) == 1
     assert (system / "apt.log").read_text().count("download prometheus prometheus-alertmanager") == 1
+
+
+def test_wrk_is_fetched_alone_and_finds_the_library_that_it_brings(system: Path, bin_dir: Path) -> None:
+    found = obtain_wrk(bin_dir, quiet)
+    assert found == bin_dir / "wrk"
+    assert "prometheus" not in (system / "apt.log").read_text()
+    library = Path(version(found).removeprefix("wrk "))
+    assert library.resolve() == bin_dir.parent / "debian" / "usr" / "lib" / "here"
+    (system / "apt-get").unlink()
+    assert obtain_wrk(bin_dir, pytest.fail) == found
+
+
+def test_when_wrk_cannot_be_had_the_message_is_about_wrk(system: Path, bin_dir: Path) -> None:
+    (system / "no-network").touch()
+    with pytest.raises(BinariesError, match=r"cannot find or fetch wrk: .*apt-get install wrk\)") as caught:
+        obtain_wrk(bin_dir, quiet)
+    assert "rometheus" not in str(caught.value)
 
 
 def test_a_directory_that_cannot_be_written_is_one_sentence(system: Path) -> None:

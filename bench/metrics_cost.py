@@ -1,0 +1,85 @@
+"""The service with all its metrics, scraped, beside the same service that records nothing: loaded in turns, many times.
+
+Both run all the while and only one is loaded. The model is the fastest there is, so that recording weighs most.
+"""
+
+import statistics
+import threading
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Final
+
+from bench.forest import FILES
+from bench.options import Options
+from bench.rig import START_SECONDS, NotMeasured, Rig, Served
+from bench.servers import OURS_REQUEST
+
+CONNECTIONS: Final = 64
+SLICE_SECONDS: Final = 2
+_PAIRS: Final = 8
+_QUICK_PAIRS: Final = 2
+_SCRAPE_AFTER_SECONDS: Final = 1.0  # one scrape in each slice, more often than Prometheus would
+
+
+@dataclass(slots=True)
+class MetricsCost:
+    """Requests a second with and without, pair by pair."""
+
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def cost(self) -> float | None:
+        """The share of requests a second that metrics take: the median over the pairs."""
+        return 1 - statistics.median(on / off for on, off in self.pairs) if self.pairs else None
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """Least and most over the pairs, in the same measure: how far to trust the median."""
+        costs = [1 - on / off for on, off in self.pairs]
+        return (min(costs), max(costs)) if costs else None
+
+
+def pairs(options: Options) -> int:
+    return _QUICK_PAIRS if options.quick else _PAIRS
+
+
+def estimate(options: Options) -> float:
+    return 2 * START_SECONDS + 2 * pairs(options) * SLICE_SECONDS
+
+
+def measure(rig: Rig, found: MetricsCost) -> None:
+    model = str(rig.forest / FILES["onnx"])
+    with (
+        rig.ours(model, OURS_REQUEST, model_workers="0") as metered,
+        rig.ours(model, OURS_REQUEST, "bench.unmetered", model_workers="0") as unmetered,
+    ):
+        for served in (metered, unmetered):
+            rig.warm_up(served)
+        rig.progress.done(2 * START_SECONDS, "metrics on and off started")
+        for number in range(pairs(rig.options)):
+            rig.calibrate("metrics")
+            order = (metered, unmetered) if number % 2 == 0 else (unmetered, metered)
+            rates = {id(served): _rate(rig, served, scraped=served is metered) for served in order}
+            found.pairs.append((rates[id(metered)], rates[id(unmetered)]))
+            rig.progress.done(2 * SLICE_SECONDS, "metrics on {:>9,.0f}/s, off {:>9,.0f}/s".format(*found.pairs[-1]))
+
+
+def _rate(rig: Rig, served: Served, scraped: bool) -> float:
+    scrape = threading.Timer(_SCRAPE_AFTER_SECONDS, _scrape, (f"{served.admin_url}/metrics",))
+    if scraped:
+        scrape.start()
+    try:
+        reading = rig.load(served, CONNECTIONS, SLICE_SECONDS)
+    finally:
+        if scraped:
+            scrape.join()
+    if reading.errors or reading.good_per_second == 0:
+        raise NotMeasured(f"{reading.errors} errors in a slice, with metrics {'on' if scraped else 'off'}")
+    return reading.good_per_second
+
+
+def _scrape(url: str) -> None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=5) as reply:
+        reply.read()
