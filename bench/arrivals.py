@@ -14,6 +14,7 @@ from bench.rig import NotMeasured, Rig, Served
 CAP: Final = 1024  # connections
 GRACE_SECONDS: Final = 1.5  # the service's deadline and a little
 WARM_UP_SECONDS: Final = 1.0
+_LIMIT_SECONDS: Final = 30.0  # beyond the time that it was asked to send
 
 
 def send(
@@ -37,12 +38,14 @@ def send(
         cap=CAP,
         seed=seed,
     )
+    limit = warm_up_seconds + seconds + GRACE_SECONDS + _LIMIT_SECONDS
     argv = [sys.executable, "-m", "bench.open_loop"]
     with Program(argv, os.environ, ROOT, rig.logs / "open-loop.log", rig.generator_cpus, talks=True) as client:
         try:
-            answer = Answer(**json.loads(client.ask(json.dumps({**asdict(order), "within": list(within)}))))
+            line = client.ask(json.dumps({**asdict(order), "within": list(within)}), limit)
         except ProgramFailed as error:
             raise NotMeasured(f"the open-loop client failed: {error}") from error
+    answer = Answer(**json.loads(line))
     if (code := served.program.ended()) is not None:
         raise NotMeasured(f"it ended with exit code {code} under load{served.program.tail()}")
     return answer

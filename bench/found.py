@@ -1,6 +1,6 @@
 """All that a run has found so far, and the verdicts that follow from it. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench import large, latency, targets
 from bench.confirm import Confirmation
@@ -83,9 +83,13 @@ class Found:
         )
 
     def _metrics(self) -> Verdict:
-        return at_most(
-            "cost of all metrics, of requests/s", self.metrics_cost.cost, targets.MOST_METRICS_COST, "{:.1%}".format
-        )
+        """Decided only where the whole interval lies on one side of the target: noise is larger than what is sought."""
+        bound = targets.MOST_METRICS_COST
+        verdict = at_most("cost of all metrics, of requests/s", self.metrics_cost.cost, bound, "{:.1%}".format)
+        interval = self.metrics_cost.interval
+        if verdict.value is None or (interval and (interval[1] <= bound or interval[0] > bound)):
+            return verdict
+        return replace(verdict, met="undecided", margin="too much noise")
 
     def _overload(self, times: int) -> Verdict:
         share = next((overload.share for overload in self.overloads if overload.times == times), None)

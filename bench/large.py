@@ -16,8 +16,8 @@ from bench.servers import Runtime
 from bench.wrk import Request
 
 ROWS: Final = 512
-# One request in the model and one or two waiting: with more the queue's default capacity, 1024 rows, turns some away.
-CONNECTIONS: Final = (2, 3)
+CONNECTIONS: Final = (2, 4)
+QUEUE_ROWS: Final = 2048  # all of them may wait at once; the default of 1024 would turn the third away
 BARE_SECONDS: Final = 0.5
 SERVED_SECONDS: Final = 1
 _DATATYPE: Final[dict[Runtime, tuple[str, str]]] = {
@@ -81,7 +81,8 @@ def measure(rig: Rig, found: list[Large]) -> None:
         found.append(large)
         workers = server.setting.partition(" ")[0]
         model = str(rig.forest / FILES[server.runtime])
-        with rig.ours(model, request(server.runtime), model_workers=workers, max_batch_rows=str(ROWS)) as served:
+        limits = {"max_batch_rows": str(ROWS), "queue_capacity_rows": str(QUEUE_ROWS)}
+        with rig.ours(model, request(server.runtime), model_workers=workers, **limits) as served:
             rig.load(served, CONNECTIONS[0], SERVED_SECONDS)  # warm
             for _ in range(rig.options.repeats):
                 rig.calibrate(f"large {server.key}")

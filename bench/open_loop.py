@@ -220,7 +220,7 @@ def quantile(ascending: Sequence[float], total: int, share: float) -> float | No
 
 
 def main() -> int:
-    given: dict[str, Any] = json.load(sys.stdin)
+    given: dict[str, Any] = json.loads(sys.stdin.readline())
     within = given.pop("within")
     print(json.dumps(asdict(Client(Order(**given), within).run())))
     return 0

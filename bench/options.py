@@ -82,7 +82,10 @@ def _positive(text: str) -> int:
 
 
 def _connections(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_positive(number) for number in text.replace(",", " ").split()})) or _connections("1")
+    numbers = tuple(sorted({_positive(number) for number in text.replace(",", " ").split()}))
+    if not numbers:
+        raise argparse.ArgumentTypeError("no number; expected whole numbers such as 1,32,128")
+    return numbers
 
 
 def _text(numbers: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import random
+import select
 import socket
 import subprocess
 import sys
@@ -91,13 +92,15 @@ class Program:
         except subprocess.TimeoutExpired:
             raise ProgramFailed(f"it did not end within {limit_seconds:g} s{self.tail()}") from None
 
-    def ask(self, line: str | None = None) -> str:
-        """Sends a line, if any, and returns the next one that it prints."""
+    def ask(self, line: str | None, limit_seconds: float) -> str:
+        """Sends a line, if any, and returns the next one that it prints; one line answers one line."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
             if line is not None:
                 print(line, file=self._process.stdin, flush=True)
+            if not select.select([self._process.stdout], [], [], limit_seconds)[0]:
+                raise ProgramFailed(f"it did not answer within {limit_seconds:g} s{self.tail()}")
             answer = self._process.stdout.readline()
         except BrokenPipeError:
             answer = ""

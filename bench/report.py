@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bench.confirm import Confirmation
 from bench.found import Found
-from bench.large import ROWS, Large
+from bench.large import QUEUE_ROWS, ROWS, Large
 from bench.latency import Latency
 from bench.metrics_cost import CONNECTIONS, SLICE_SECONDS, MetricsCost
 from bench.overload import CAPACITY_ROWS_PER_SECOND, DEADLINE_SECONDS, MODEL, Overload
@@ -196,21 +196,24 @@ def larges(found: Sequence[Large]) -> str:
         )
     if not rows:
         return ""
-    return f"## Requests of {ROWS} rows, binary tensors\n\n" + table(
-        ("ours", "note", "connections", "rows/s", "bare rows/s", "of bare"), rows, left=2
+    about = (
+        f"## Requests of {ROWS} rows, binary tensors\n\nWith `SERVICE_MAX_BATCH_ROWS={ROWS}` and room for "
+        f"{QUEUE_ROWS} rows in the queue; the bare runtime is called in a loop, in turns with the load.\n\n"
     )
+    return about + table(("ours", "note", "connections", "rows/s", "bare rows/s", "of bare"), rows, left=2)
 
 
 def metrics(found: MetricsCost) -> str:
-    if found.cost is None or found.span is None:
+    if found.cost is None:
         return ""
     on, off = (statistics.median(pair[index] for pair in found.pairs) for index in (0, 1))
-    low, high = found.span
+    interval = found.interval
+    trust = f"{interval[0]:.1%} to {interval[1]:.1%} with 90% confidence" if interval else "too few to say how certain"
     return (
         "## Cost of all metrics\n\n"
         f"The service on onnxruntime without a worker, {CONNECTIONS} connections: {on:,.0f} requests/s with its "
-        f"metrics and a scrape every {SLICE_SECONDS} s, {off:,.0f} with nothing recorded; {found.cost:.1%} less, the "
-        f"median of {len(found.pairs)} pairs taken in turns, which range from {low:.1%} to {high:.1%}."
+        f"metrics and a scrape every {SLICE_SECONDS} s, {off:,.0f} with nothing recorded. Metrics take {found.cost:.1%}, "
+        f"the median of {len(found.pairs)} pairs taken in turns ({trust})."
     )
 
 

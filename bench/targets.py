@@ -26,7 +26,7 @@ LEAST_LARGE_SHARE: Final = 0.9
 MOST_METRICS_COST: Final = 0.05
 LEAST_OVERLOAD_SHARE: Final = 0.95
 
-Met = Literal["yes", "no", "not measured"]
+Met = Literal["yes", "no", "undecided", "not measured"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.forest import FILES
 from bench.programs import ROOT, Program
 from bench.servers import ONE_THREAD, Runtime
+
+_ANSWER_SECONDS: Final = 120.0  # far beyond the import of scikit-learn and any order
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Yardstick:
 
     def __enter__(self) -> "Yardstick":
         try:
-            self._program.ask()
+            self._program.ask(None, _ANSWER_SECONDS)
         except BaseException:
             self._program.stop()
             raise
@@ -52,5 +54,5 @@ class Yardstick:
         return float(rows * answer["calls"] / answer["seconds"])
 
     def _ask(self, **order: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._program.ask(json.dumps(order)))
+        answer: dict[str, Any] = json.loads(self._program.ask(json.dumps(order), _ANSWER_SECONDS))
         return answer
