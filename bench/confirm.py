@@ -11,7 +11,7 @@ from bench import arrivals
 from bench.open_loop import Answer
 from bench.options import Options
 from bench.reading import best
-from bench.rig import START_SECONDS, NotMeasured, Rig
+from bench.rig import NotMeasured, Rig, start_seconds
 from bench.servers import OURS, Runtime
 from bench.targets import SLO_SECONDS
 from bench.throughput import Throughput
@@ -46,7 +46,7 @@ def each_seconds(options: Options) -> float:
 
 def estimate(runtimes: int, options: Options) -> float:
     """For two tries each."""
-    return runtimes * (START_SECONDS + 2 * (each_seconds(options) + arrivals.WARM_UP_SECONDS))
+    return runtimes * (start_seconds(OURS, options) + 2 * (each_seconds(options) + arrivals.WARM_UP_SECONDS))
 
 
 def measure(rig: Rig, throughput: Throughput, found: list[Confirmation]) -> None:
@@ -59,7 +59,7 @@ def measure(rig: Rig, throughput: Throughput, found: list[Confirmation]) -> None
         seconds = each_seconds(rig.options)
         with rig.serving(server) as served:
             rig.warm_up(served)
-            rig.progress.done(START_SECONDS, f"open loop {runtime}: {server.setting} started")
+            rig.progress.done(start_seconds(OURS, rig.options), f"open loop {runtime}: {server.setting} started")
             for number, share in enumerate(SHARES):
                 answer = arrivals.send(rig, served, share * winner.rate, seconds, (SLO_SECONDS,), seed=number + 1)
                 if answer.offered == 0:

@@ -11,8 +11,8 @@ import numpy as np
 from bench.forest import FEATURES, FILES
 from bench.latency import servers
 from bench.options import Options
-from bench.rig import START_SECONDS, Rig
-from bench.servers import Runtime
+from bench.rig import Rig, start_seconds
+from bench.servers import OURS, Runtime
 from bench.wrk import Request
 
 ROWS: Final = 512
@@ -97,4 +97,4 @@ def measure(rig: Rig, found: list[Large]) -> None:
 
 
 def _each_seconds(options: Options) -> float:
-    return START_SECONDS + options.repeats * (BARE_SECONDS + len(CONNECTIONS) * SERVED_SECONDS)
+    return start_seconds(OURS, options) + options.repeats * (BARE_SECONDS + len(CONNECTIONS) * SERVED_SECONDS)

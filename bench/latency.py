@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bench.options import Options
-from bench.rig import START_SECONDS, NotMeasured, Rig
+from bench.rig import NotMeasured, Rig, start_seconds
 from bench.servers import OURS, Runtime, Server
 
 BARE_SECONDS: Final = 0.5
@@ -72,4 +72,4 @@ def measure(rig: Rig, found: list[Latency]) -> None:
 
 
 def _each_seconds(options: Options) -> float:
-    return START_SECONDS + options.repeats * (BARE_SECONDS + SERVED_SECONDS)
+    return start_seconds(OURS, options) + options.repeats * (BARE_SECONDS + SERVED_SECONDS)

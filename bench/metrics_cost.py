@@ -13,8 +13,8 @@ from typing import Final
 
 from bench.forest import FILES
 from bench.options import Options
-from bench.rig import START_SECONDS, NotMeasured, Rig, Served
-from bench.servers import OURS_REQUEST
+from bench.rig import NotMeasured, Rig, Served, start_seconds
+from bench.servers import OURS, OURS_REQUEST
 
 CONNECTIONS: Final = 64
 SLICE_SECONDS: Final = 1  # short, so that a busy moment spoils few of many
@@ -55,7 +55,7 @@ def pairs(options: Options) -> int:
 
 
 def estimate(options: Options) -> float:
-    return 2 * START_SECONDS + 2 * pairs(options) * SLICE_SECONDS
+    return 2 * start_seconds(OURS, options) + 2 * pairs(options) * SLICE_SECONDS
 
 
 def measure(rig: Rig, found: MetricsCost) -> None:
@@ -66,7 +66,7 @@ def measure(rig: Rig, found: MetricsCost) -> None:
     ):
         for served in (metered, unmetered):
             rig.warm_up(served)
-        rig.progress.done(2 * START_SECONDS, "metrics on and off started")
+        rig.progress.done(2 * start_seconds(OURS, rig.options), "metrics on and off started")
         for number in range(pairs(rig.options)):
             rig.calibrate("metrics")
             order = (metered, unmetered) if number % 2 == 0 else (unmetered, metered)

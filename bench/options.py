@@ -38,7 +38,7 @@ def read(arguments: Sequence[str]) -> Options:
     parser.add_argument("--rounds", type=_positive, default=standard.rounds, help="turns of every server")
     parser.add_argument("--connections", type=_connections, default=_text(standard.connections))
     parser.add_argument("--seconds", type=_positive, default=standard.seconds, help="length of each measurement")
-    parser.add_argument("--quick", action="store_true", help="one round, fewer connections, 2 s each: only a glance")
+    parser.add_argument("--quick", action="store_true", help="one round, few connections, 1 s each: only a glance")
     parser.add_argument("--pin", action="store_true", help="generator on the first CPU, servers on the others")
     parser.add_argument("--out", type=Path, default=standard.out, help="where report.md and result.json go")
     given = parser.parse_args(arguments)
@@ -46,8 +46,8 @@ def read(arguments: Sequence[str]) -> Options:
         peers=given.peers,
         parts=given.only,
         rounds=1 if given.quick else given.rounds,
-        connections=(1, 32, 128) if given.quick else given.connections,
-        seconds=2 if given.quick else given.seconds,
+        connections=(32, 128) if given.quick else given.connections,
+        seconds=1 if given.quick else given.seconds,
         repeats=1 if given.quick else standard.repeats,
         quick=given.quick,
         pin=given.pin,

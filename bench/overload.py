@@ -6,7 +6,8 @@ from typing import Final
 from bench import arrivals
 from bench.open_loop import Answer
 from bench.options import Options
-from bench.rig import START_SECONDS, NotMeasured, Rig
+from bench.rig import NotMeasured, Rig, start_seconds
+from bench.servers import OURS
 from bench.wrk import Request
 
 CAPACITY_ROWS_PER_SECOND: Final = 500
@@ -41,13 +42,13 @@ def lengths(options: Options) -> tuple[float, float]:
 
 
 def estimate(options: Options) -> float:
-    return START_SECONDS + len(TIMES) * _each_seconds(options)
+    return start_seconds(OURS, options) + len(TIMES) * _each_seconds(options)
 
 
 def measure(rig: Rig, found: list[Overload]) -> None:
     warm_up, seconds = lengths(rig.options)
     with rig.ours(MODEL, REQUEST) as served:
-        rig.progress.done(START_SECONDS, "overload started")
+        rig.progress.done(start_seconds(OURS, rig.options), "overload started")
         for times in TIMES:
             rate = float(times * CAPACITY_ROWS_PER_SECOND)
             answer = arrivals.send(rig, served, rate, seconds, (DEADLINE_SECONDS,), warm_up)

@@ -212,8 +212,8 @@ def metrics(found: MetricsCost) -> str:
     return (
         "## Cost of all metrics\n\n"
         f"The service on onnxruntime without a worker, {CONNECTIONS} connections: {on:,.0f} requests/s with its "
-        f"metrics and a scrape every {SLICE_SECONDS} s, {off:,.0f} with nothing recorded. Metrics take {found.cost:.1%}, "
-        f"the median of {len(found.pairs)} pairs taken in turns ({trust})."
+        f"metrics and a scrape every {SLICE_SECONDS} s, {off:,.0f} with nothing recorded. Metrics take "
+        f"{found.cost:.1%}, the median of {len(found.pairs)} pairs taken in turns ({trust})."
     )
 
 

@@ -19,8 +19,11 @@ from bench.servers import OURS, OURS_REQUEST, Server, Start, start_ours, start_p
 from bench.wrk import Request
 from bench.yardstick import Calibration, Yardstick
 
-START_SECONDS: Final = 8.0  # estimate for the start, the warm-up and the stop of a server together
-WARM_UP_SECONDS: Final = 2
+# Estimates for the start, the warm-up and the stop of a server together, on a slow machine.
+OURS_START_SECONDS: Final = 6.0
+PEER_START_SECONDS: Final = 10.0
+_WARM_UP_SECONDS: Final = 2
+_QUICK_WARM_UP_SECONDS: Final = 1
 WARM_UP_CONNECTIONS: Final = 32
 CALIBRATION_SECONDS: Final = 0.1
 _START_LIMIT_SECONDS: Final = 120.0
@@ -109,13 +112,20 @@ class Rig:
         return reading
 
     def warm_up(self, served: Served) -> None:
-        self.load(served, WARM_UP_CONNECTIONS, WARM_UP_SECONDS)
+        seconds = _QUICK_WARM_UP_SECONDS if self.options.quick else _WARM_UP_SECONDS
+        self.load(served, WARM_UP_CONNECTIONS, seconds)
 
     def calibrate(self, before: str) -> Calibration:
         """How fast the machine is just now; kept under the name of what comes next."""
         calibration = self.yardstick.calibrate()
         self.calibrations.append((before, calibration))
         return calibration
+
+
+def start_seconds(family: str, options: Options) -> float:
+    """Estimate for the start, the warm-up and the stop of a server."""
+    saved = _WARM_UP_SECONDS - _QUICK_WARM_UP_SECONDS if options.quick else 0
+    return (OURS_START_SECONDS if family == OURS else PEER_START_SECONDS) - saved
 
 
 def cpus(pin: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bench.options import Options
 from bench.reading import Cell, Reading
-from bench.rig import CALIBRATION_SECONDS, START_SECONDS, NotMeasured, Rig
+from bench.rig import CALIBRATION_SECONDS, NotMeasured, Rig, start_seconds
 from bench.servers import Server
 
 
@@ -42,13 +42,14 @@ def turns(servers: Sequence[Server], rounds: int) -> Iterator[tuple[int, Server]
             yield number + 1, server
 
 
-def turn_seconds(options: Options) -> float:
+def turn_seconds(server: Server, options: Options) -> float:
     """Estimate for one server in one round."""
-    return START_SECONDS + len(options.connections) * (options.seconds + CALIBRATION_SECONDS)
+    cells = len(options.connections) * (options.seconds + CALIBRATION_SECONDS)
+    return start_seconds(server.family, options) + cells
 
 
 def estimate(servers: Sequence[Server], options: Options) -> float:
-    return len(servers) * options.rounds * turn_seconds(options)
+    return options.rounds * sum(turn_seconds(server, options) for server in servers)
 
 
 def measure(rig: Rig, found: Throughput) -> None:
@@ -56,7 +57,7 @@ def measure(rig: Rig, found: Throughput) -> None:
     options = rig.options
     for number, server in turns(found.servers, options.rounds):
         if server.key in found.failures:
-            rig.progress.skip(turn_seconds(options))
+            rig.progress.skip(turn_seconds(server, options))
             continue
         try:
             _turn(rig, found, server, f"round {number}/{options.rounds} {server.runtime:<7} {server.label:<22}")
@@ -69,7 +70,7 @@ def _turn(rig: Rig, found: Throughput, server: Server, title: str) -> None:
     step = rig.options.seconds + CALIBRATION_SECONDS
     with rig.serving(server) as served:
         rig.warm_up(served)
-        rig.progress.done(START_SECONDS, f"{title} started")
+        rig.progress.done(start_seconds(server.family, rig.options), f"{title} started")
         for connections in rig.options.connections:
             rig.calibrate(f"{server.key} c={connections}")
             reading = rig.load(served, connections, rig.options.seconds)

@@ -24,11 +24,11 @@ def planned_seconds(asked: Options) -> float:
 
 
 def test_the_default_run_takes_at_most_about_twelve_minutes() -> None:
-    assert 6 * 60 < planned_seconds(options.read([])) <= 12.5 * 60
+    assert 6 * 60 < planned_seconds(options.read([])) <= 12 * 60
 
 
 def test_a_glance_takes_at_most_about_three_minutes() -> None:
-    assert 60 < planned_seconds(options.read(["--quick"])) <= 3.5 * 60
+    assert 60 < planned_seconds(options.read(["--quick"])) <= 3 * 60
 
 
 def test_more_rounds_seconds_and_peers_take_longer() -> None:
