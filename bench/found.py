@@ -65,12 +65,15 @@ class Found:
     def _latency(self, runtime: Runtime) -> Verdict:
         best = latency.better(self.latencies, runtime)
         setting = f", {best.setting}" if best else ""
-        return at_most(
+        verdict = at_most(
             f"p50 with one connection, added to the bare {runtime} call{setting}",
             best.added_seconds if best else None,
             targets.MOST_ADDED_SECONDS[runtime],
             milliseconds,
         )
+        if verdict.value is not None and verdict.value <= 0:  # a service cannot be quicker than the model in it
+            return replace(verdict, met="undecided", margin="too much noise")
+        return verdict
 
     def _large(self, runtime: Runtime) -> Verdict:
         best = large.better(self.larges, runtime)

@@ -9,7 +9,7 @@ from bench.options import Options
 from bench.rig import NotMeasured, Rig, start_seconds
 from bench.servers import OURS, Runtime, Server
 
-BARE_SECONDS: Final = 0.5
+BARE_SECONDS: Final = 0.3
 SERVED_SECONDS: Final = 1
 
 

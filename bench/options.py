@@ -19,7 +19,7 @@ class Options:
     rounds: int = 2
     connections: tuple[int, ...] = (1, 8, 32, 64, 128, 256)
     seconds: int = 3  # of each cell; wrk counts in whole seconds
-    repeats: int = 3  # of the small measurements that are taken in turns
+    repeats: int = 5  # of the small measurements that are taken in turns
     quick: bool = False
     pin: bool = False
     out: Path = ROOT / "out" / "bench"

@@ -137,6 +137,13 @@ def test_the_better_setting_counts_and_is_named() -> None:
     assert (large.found, large.met) == ("0.90 ×", "yes")
 
 
+def test_a_service_quicker_than_its_model_is_noise() -> None:
+    found = nothing_found("mosec")
+    found.latencies = [Latency("sklearn", "1 worker", served=[0.003], bare=[0.005])]
+    verdict = next(verdict for verdict in found.verdicts() if "bare sklearn call" in verdict.what)
+    assert (verdict.found, verdict.met, verdict.margin) == ("-2.00 ms", "undecided", "too much noise")
+
+
 def pairs(*costs: float) -> list[tuple[float, float]]:
     return [(100.0 - cost, 100.0) for cost in costs]
 
