@@ -162,10 +162,23 @@ def _kill_strays() -> None:
 
 
 def _kill(processes: Sequence[psutil.Process]) -> None:
+    """Kills and reaps them: some become our children only when their parents among them have been reaped."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(list(processes), timeout=_STOP_SECONDS)
+    left = {process.pid for process in processes}
+    give_up_at = time.monotonic() + _STOP_SECONDS
+    while left and time.monotonic() < give_up_at:
+        left = {pid for pid in left if not _reaped(pid)}
+        if left:
+            time.sleep(0.01)
+
+
+def _reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:  # gone, or not ours yet
+        return not psutil.pid_exists(pid)
 
 
 def post(url: str, request: Request, timeout_seconds: float = 5.0) -> str:

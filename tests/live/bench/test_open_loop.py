@@ -2,6 +2,7 @@
 
 import json
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -16,10 +17,20 @@ import pytest
 Behaviour = Callable[[int], tuple[int, float] | None]
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def server_bind(self) -> None:
+        """As its base's, without asking the resolver, which may take seconds, for this machine's name."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+
 @pytest.fixture
 def serve(free_port: Callable[[], int]) -> Iterator[Callable[[Behaviour], str]]:
     """Starts a server; `behaviour` of the request's number is (status, seconds to wait), or None: hang up."""
-    servers: list[ThreadingHTTPServer] = []
+    servers: list[Server] = []
 
     def start(behaviour: Behaviour) -> str:
         numbers = iter(range(10**9))
@@ -49,8 +60,7 @@ def serve(free_port: Callable[[], int]) -> Iterator[Callable[[Behaviour], str]]:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
-        server.daemon_threads = True
+        server = Server(("127.0.0.1", free_port()), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{server.server_port}/x"
