@@ -71,6 +71,9 @@ def ratio(
         return Verdict(what, target, f"{missing} was not measured", "not measured", bound=least)
     if mine is None:
         return Verdict(what, target, "ours never keeps that p99", "no", bound=least)
+    if other is None and min(cell.connections for cell in theirs if cell.counts) > 1:
+        found = f"{family} never kept that p99, but was not tried with one connection"
+        return Verdict(what, target, found, "undecided", bound=least)
     if other is None:
         return Verdict(what, target, f"{family} never keeps that p99, ours does", "yes", bound=least)
     value = mine.rate / other.rate

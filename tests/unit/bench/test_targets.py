@@ -16,8 +16,8 @@ from bench.targets import at_least, at_most, ratio
 from bench.throughput import Throughput
 
 
-def cell(rate: float, p99: float, errors: int = 0) -> Cell:
-    return Cell("any", 32, (Reading(round(rate) + errors, 1.0, errors, 0, p99 / 2, p99),))
+def cell(rate: float, p99: float, errors: int = 0, connections: int = 32) -> Cell:
+    return Cell("any", connections, (Reading(round(rate) + errors, 1.0, errors, 0, p99 / 2, p99),))
 
 
 def answer(**more: object) -> Answer:
@@ -75,7 +75,14 @@ OURS = [cell(1000, 0.004), cell(9000, 0.04), cell(20_000, 0.06)]
         ([], [], "not measured", "ours was not measured"),
         (OURS, [cell(100, 0.01, errors=50)], "not measured", "peer was not measured"),
         ([cell(100, 0.01, errors=50)], [cell(1, 0.01)], "not measured", "ours was not measured"),
-        (OURS, [cell(100, 0.2)], "yes", "peer never keeps that p99, ours does"),
+        (OURS, [cell(100, 0.2), cell(9, 0.1, connections=1)], "yes", "peer never keeps that p99, ours does"),
+        (OURS, [cell(100, 0.2)], "undecided", "peer never kept that p99, but was not tried with one connection"),
+        (
+            OURS,
+            [cell(100, 0.2), cell(9, 0.1, errors=9, connections=1)],
+            "undecided",
+            "peer never kept that p99, but was not tried with one connection",
+        ),
         ([cell(100, 0.2)], [cell(1, 0.01)], "no", "ours never keeps that p99"),
         ([cell(100, 0.2)], [cell(100, 0.2)], "no", "ours never keeps that p99"),
     ],
