@@ -107,18 +107,24 @@ def _infer(signature: Signature, limits: Limits, example: Sequence[float]) -> Sc
                 "maxItems": 2,
             },
             "datatype": {"enum": list(v2.DATATYPES)},
-            "parameters": {"type": "object"},
-            "data": {"type": "array", "description": "Row-major numbers, flat or nested."},
+            "parameters": _optional(
+                "binary_data_size", {"type": "integer", "description": "Its bytes follow the JSON."}
+            ),
+            "data": {"type": "array", "description": "Row-major numbers, flat or nested, that the datatype can hold."},
         },
         required=["name", "shape", "datatype"],
     )
-    output = _object({"name": {"enum": list(signature.methods)}, "parameters": {"type": "object"}}, required=["name"])
+    as_bytes = {"type": "boolean", "description": "As bytes behind the JSON?"}
+    output = _object(
+        {"name": {"enum": list(signature.methods)}, "parameters": _optional("binary_data", as_bytes)}, required=["name"]
+    )
     body = _object(
         {
             "id": {"type": "string"},
-            "parameters": {"type": "object"},
+            "parameters": _optional("binary_data_output", as_bytes),
             "inputs": {"type": "array", "items": tensor, "minItems": 1, "maxItems": 1},
-            "outputs": {"type": "array", "items": output},
+            "outputs": {"type": "array", "items": output, "description": "Each once; all where none is named."},
+            "model_name": {"const": signature.name},
         },
         required=["inputs"],
     )
@@ -145,7 +151,7 @@ def _infer(signature: Signature, limits: Limits, example: Sequence[float]) -> Sc
     length = {
         "name": v2.HEADER_LENGTH,
         "in": "header",
-        "schema": {"type": "integer", "minimum": 0},
+        "schema": {"type": "integer", "minimum": 1},
         "description": "Where the JSON ends, if tensors follow it as bytes.",
     }
     return {
@@ -213,6 +219,11 @@ def _errors(*statuses: int) -> Schema:
 
 def _flag(name: str) -> Schema:
     return _object({name: {"const": True}})
+
+
+def _optional(name: str, schema: Schema) -> Schema:
+    """Parameters of the v2 protocol, of which only `name` is known."""
+    return _object({name: schema}, required=[])
 
 
 def _object(properties: Schema, required: Sequence[str] | None = None) -> Schema:
