@@ -36,7 +36,7 @@ def read(arguments: Sequence[str]) -> Options:
     parser.add_argument("--peers", type=_peers, default=" ".join(standard.peers), help=f"some of: {' '.join(PEERS)}")
     parser.add_argument("--only", type=_parts, default=",".join(PARTS), help="parts to run")
     parser.add_argument("--rounds", type=_positive, default=standard.rounds, help="turns of every server")
-    parser.add_argument("--connections", type=_connections, default=_text(standard.connections))
+    parser.add_argument("--connections", type=_connections, default=_text(standard.connections), help="of the load")
     parser.add_argument("--seconds", type=_positive, default=standard.seconds, help="length of each measurement")
     parser.add_argument("--quick", action="store_true", help="one round, few connections, 1 s each: only a glance")
     parser.add_argument("--pin", action="store_true", help="generator on the first CPU, servers on the others")
