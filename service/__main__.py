@@ -23,7 +23,7 @@ from service import admin, caps, links
 from service.assembly import Assembly, assemble
 from service.examples import example_row
 from service.models import ModelError, parse_model
-from service.models.process import start_runners
+from service.models.process import hang_limit_seconds, start_runners
 from service.server import EmbeddedServer, PortError, bind, embedded, listen
 from service.settings import Settings, SettingsError
 from slo.config import SloError
@@ -66,7 +66,12 @@ def run(settings: Settings) -> None:
         admin_listener = stack.enter_context(bind(settings.admin_host, settings.admin_port, "admin_host", "admin_port"))
         restarts = Restarts()
         info, runners = start_runners(
-            spec, settings.model_cache_dir, settings.allow_pickle, settings.model_workers, restarts
+            spec,
+            settings.model_cache_dir,
+            settings.allow_pickle,
+            settings.model_workers,
+            restarts,
+            hang_limit_seconds(settings.request_timeout_seconds),
         )
         for runner in runners:
             stack.callback(runner.close)

@@ -14,13 +14,14 @@ from typing import Final, cast
 import uvloop
 
 GAVE_UP: Final = -1  # no answer within the client's patience
-BROKEN: Final = -2  # the connection ended, or could not be opened, before an answer
+BROKEN: Final = -2  # the connection ended before an answer
+REFUSED: Final = -3  # nobody listens
 _TICK_SECONDS: Final = 0.001
 
 
 @dataclass(slots=True)
 class Answer:
-    """One attempt. `status` is HTTP's, GAVE_UP or BROKEN."""
+    """One attempt. `status` is HTTP's, GAVE_UP, BROKEN or REFUSED."""
 
     at: float  # when it was scheduled
     seconds: float
@@ -28,12 +29,10 @@ class Answer:
     retry_after: bool  # the reply had a Retry-After header
 
 
-def post(body: bytes, path: str = "/predict") -> bytes:
+def post(body: bytes, *headers: str) -> bytes:
     """A prepared request."""
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    head = ("POST /predict HTTP/1.1", "Host: test", "Content-Type: application/json", *headers)
+    return "\r\n".join((*head, f"Content-Length: {len(body)}", "", "")).encode() + body
 
 
 def counts(answers: Sequence[Answer]) -> Counter[int]:
@@ -102,8 +101,8 @@ class Client:
     async def _connect(self, loop: asyncio.AbstractEventLoop, call: "_Call") -> None:
         try:
             _, connection = await loop.create_connection(_Connection, "127.0.0.1", self.port)
-        except OSError:
-            call.end(BROKEN)
+        except OSError as error:
+            call.end(REFUSED if isinstance(error, ConnectionRefusedError) else BROKEN)
             return
         if call.ended:
             connection.close()

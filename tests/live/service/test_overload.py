@@ -1,0 +1,107 @@
+"""Far more load than the model can take: it sheds, yet the model's time goes to those who still wait for an answer."""
+
+import asyncio
+import resource
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.live.service.openloop import Client, percentile, post
+from tests.live.service.overload import BODY, Outcome, offer
+
+CAPACITY = 500.0  # rows per second of this model, in batches of any size
+MODEL = "synthetic?fixed_seconds=0&per_row_seconds=0.002&features=3"
+CLIENTS = 1000
+
+
+def rss_mb(service: Any) -> float:
+    return float(psutil.Process(service.process.pid).memory_info().rss) / 1e6
+
+
+@pytest.fixture
+def service(start: Callable[..., Any]) -> Any:
+    return start(SERVICE_MODEL=MODEL, SERVICE_MODEL_WORKERS="1", SERVICE_REQUEST_TIMEOUT_SECONDS="1")
+
+
+def overloaded(service: Any, rate: float, seconds: float, *headers: str, **client: Any) -> Outcome:
+    outcome = offer(
+        service.port, service.admin_port, Client(service.port, post(BODY, *headers), rate, **client), seconds
+    )
+    assert outcome.client_late_seconds < 0.5, "the client itself could not keep the rate; nothing can be said"
+    end = time.monotonic() + 5  # the service hears of the last closed connection a little later
+    while service.metric("inference_requests_in_flight") + service.metric("inference_queue_depth_rows") > 0:
+        assert time.monotonic() < end, "something is in flight for ever"
+        time.sleep(0.02)
+    return outcome
+
+
+@pytest.mark.parametrize("overload", [3, 10])
+def test_completed_work_stays_near_capacity(service: Any, overload: int) -> None:
+    before = rss_mb(service)
+    outcome = overloaded(service, overload * CAPACITY, 6)
+    assert set(outcome.statuses) <= {200, 429, 504}, outcome.statuses
+    assert outcome.goodput > 0.7 * CAPACITY
+    shed = outcome.of(429)
+    assert len(shed) > (overload - 1) * CAPACITY * 6 / 2
+    assert all(one.retry_after for one in shed)
+    assert percentile(shed, 0.5) < 0.1
+    reasons = outcome.rejected
+    assert set(reasons) <= {"queue_full", "unlikely", "deadline"}
+    assert reasons.get("queue_full", 0) + reasons.get("unlikely", 0) == len(shed)
+    assert reasons.get("deadline", 0) == len(outcome.of(504))
+    assert {status for _, status, _ in outcome.probes} == {200}
+    assert max(seconds for _, _, seconds in outcome.probes) < 1.0
+    assert rss_mb(service) < before + 60
+
+
+def test_a_short_queue_says_so_at_once(start: Callable[..., Any]) -> None:
+    """With room for less than the deadline allows, the queue's capacity sheds."""
+    service = start(
+        SERVICE_MODEL=MODEL,
+        SERVICE_MODEL_WORKERS="1",
+        SERVICE_REQUEST_TIMEOUT_SECONDS="1",
+        SERVICE_QUEUE_CAPACITY_ROWS="64",
+        SERVICE_MAX_BATCH_ROWS="16",
+        SERVICE_MAX_REQUEST_ROWS="64",
+    )
+    outcome = overloaded(service, 3 * CAPACITY, 3)
+    assert set(outcome.statuses) == {200, 429}, outcome.statuses
+    assert outcome.rejected["queue_full"] == len(outcome.of(429))
+    assert outcome.goodput > 0.7 * CAPACITY
+    assert percentile(outcome.of(200), 0.99) < 0.5  # what is let in waits for no more than the queue holds
+    assert percentile(outcome.of(429), 0.9) < 0.1
+
+
+def test_a_thousand_clients_at_once_are_served_or_told(service: Any) -> None:
+    """All of them connect while the service does not accept: none waits for a second SYN, and none is turned away."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    service.signal(signal.SIGSTOP)
+    try:
+        statuses = asyncio.run(thousand(service.port, lambda: service.signal(signal.SIGCONT)))
+    finally:
+        service.signal(signal.SIGCONT)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert sum(statuses.values()) == CLIENTS
+    assert set(statuses) <= {200, 429, 504}, statuses
+    assert statuses[200] > 100
+
+
+async def thousand(port: int, connected: Callable[[], None]) -> Counter[int]:
+    async with asyncio.timeout(0.9):  # a dropped SYN is sent again after 1 s
+        streams = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(CLIENTS)))
+    connected()
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        writer.write(post(BODY))
+        line = await reader.readline()
+        writer.close()
+        return int(line.split()[1])
+
+    async with asyncio.timeout(20):
+        return Counter(await asyncio.gather(*(ask(*stream) for stream in streams)))
