@@ -1,1 +1,1 @@
-"""The model service: a Flask app with an ASGI front, a threaded micro-batcher behind both."""
+"""The model service: a Flask app, a front that takes inference past it, and a threaded micro-batcher behind both."""

@@ -91,7 +91,9 @@ def run(settings: Settings) -> None:
         listen(listener, settings.host, settings.port, "host", "port", limits.backlog)
         gc.collect()
         gc.freeze()  # what was made so far stays; collections need not walk it
-        _run_loop(serve(settings, service, embedded(service.front, limits.backlog), listener))
+        _run_loop(
+            serve(settings, service, embedded(service.handler, service.health, service.pages, limits.backlog), listener)
+        )
 
 
 class Restarts:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
-import a2wsgi
 import numpy as np
 from flask import Flask
 
@@ -14,12 +13,12 @@ from service.batching.policy import Knobs
 from service.batching.records import Runner
 from service.delivery import deliver
 from service.exposition import Exposition, Facts
-from service.front import ASGI, Front
 from service.handler import Handler
 from service.health import Health
 from service.ledger import Ledger
 from service.links import Link
 from service.models import ModelInfo
+from service.pages import Pages
 from service.protocol.signature import Limits, Output, Signature
 from service.records import RequestRecord
 from service.settings import Settings
@@ -28,7 +27,6 @@ from slo.config import Service, SloFile
 
 VERSION: Final = "0.1.0"
 JOB: Final = "inference"  # this service's name in the SLO file
-FLASK_THREADS: Final = 8  # pages, health and metadata only: inference needs no thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Assembly:
     batcher: Batcher
     handler: Handler
     health: Health
-    front: Front
+    pages: Pages
     web: Flask
     admin: Flask
     ledger: Ledger
@@ -80,7 +78,7 @@ def assemble(
         batcher,
         handler,
         health,
-        Front(handler, cast(ASGI, a2wsgi.WSGIMiddleware(app, workers=FLASK_THREADS)), health),
+        Pages(app, health),
         app,
         admin.create_app(admin.AdminServices(batcher, health, exposition.render, slowest, settings.admin_token)),
         ledger,

@@ -1,6 +1,6 @@
-"""The one way through inference: bytes in, reply out. Flask's routes and the ASGI front both call it.
+"""The one way through inference: bytes in, reply out. Flask's routes and the front both call it.
 
-    accept ──▶ refused? a Reply   ──▶ sent
+    read_head, accept ──▶ refused? a Reply   ──▶ sent
        └─────▶ Pending ──(the front waits for its tickets, each in its own manner)──▶ finish ──▶ Reply ──▶ sent
                   └──────(the client left)──▶ gone
 
@@ -33,12 +33,16 @@ STATUS_OF: Final[Mapping[type[errors.BatcherError], tuple[int, Outcome]]] = {
     errors.ModelFailed: (500, "failed"),
     errors.ClientGone: (499, "failed"),
 }
+FAULT: Final = "the service failed on this request; its log says why"  # the body of a 500 that is our own
 GONE_STATUS: Final = 499  # never sent: nobody is there to read it
 
 JSON_TYPE: Final = (b"content-type", b"application/json")
 BINARY_TYPE: Final = (b"content-type", b"application/octet-stream")
 
+_LENGTH_NAME: Final = v2.HEADER_LENGTH.lower().encode()
+
 Headers = list[tuple[bytes, bytes]]
+Stages = tuple[float, float, int]  # queue seconds, model seconds, batch rows
 
 
 class Reply(NamedTuple):
@@ -47,6 +51,16 @@ class Reply(NamedTuple):
     status: int
     headers: Headers
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a request says before its body; the same for many requests of one client."""
+
+    route: str
+    timeout_seconds: float
+    json_bytes: int | None  # where the JSON of a binary v2 request ends
+    traceparent: bytes | None
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +79,9 @@ class Pending:
 class Submits(Protocol):
     """What the handler needs of the batcher."""
 
-    def submit(self, ticket: Ticket) -> None: ...
+    def submit(self, ticket: Ticket, wake: bool = True) -> None: ...
+
+    def wake(self) -> None: ...
 
     def cancel(self, ticket: Ticket) -> bool: ...
 
@@ -96,36 +112,59 @@ class Handler:
         """Accepted requests that have no reply yet."""
         return len(self._in_flight)
 
-    def accept(
-        self,
-        route: str,
-        model: str | None,
-        headers: Mapping[bytes, bytes],
-        body: bytes,
-        started: float,
-        waiter: Callable[[], Any],
-    ) -> Pending | Reply:
-        """Checks a request and queues it; or the reply that refuses it.
+    def read_head(self, route: str, model: str | None, headers: Mapping[bytes, bytes]) -> Head:
+        """What URL and headers say; Refused where they are wrong.
 
-        `waiter` makes the context of each ticket. `headers` has lower-case names; `model` is the name in the URL,
-        None where it has none.
+        `headers` has lower-case names; `model` is the name in the URL, None where it has none.
         """
+        timeout_seconds = self._timeout(headers)
+        _check_content(headers, binary_allowed=route == names.ROUTE_V2_INFER)
+        json_bytes = None
+        if route == names.ROUTE_V2_INFER:
+            if model != self.signature.name:
+                raise unknown_model(model or "", self.signature)
+            json_bytes = _header_length(headers)
+        return Head(route, timeout_seconds, json_bytes, headers.get(b"traceparent"))
+
+    def accept(
+        self, head: Head, body: bytes, started: float, waiter: Callable[[], Any], wake: bool = True
+    ) -> Pending | Reply:
+        """Checks a request and queues it; or the reply that refuses it. `waiter` makes the context of each ticket.
+
+        With `wake=False` the batcher is not told; `wake` is to be called once the last of several has been accepted.
+        """
+        wanted: v2.Wanted | None = None
         try:
-            deadline = started + self._timeout(headers)
-            pending, rows = self._parse(route, model, headers, body, started)
+            if len(body) > self.limits.bytes:
+                raise too_many_bytes(self.limits, len(body))
+            if head.route == names.ROUTE_PREDICT:
+                call = predict.parse(body, self.signature, self.limits)
+            else:
+                call, wanted = v2.parse(body, head.json_bytes, self.signature, self.limits)
         except Refused as refused:
-            return self.refuse(route, started, refused, headers.get(b"traceparent"))
+            return self.refuse(head.route, started, refused, head.traceparent)
+        rows = call.rows
+        tickets: list[Ticket] = []
+        pending = Pending(head.route, started, len(rows), call.methods, wanted, head.traceparent, tickets)
         self._in_flight[id(pending)] = pending
+        deadline = started + head.timeout_seconds
         try:
-            for number, method in enumerate(pending.methods):
-                ticket = Ticket(rows, (method, self._dtype, rows.shape[1]), deadline, waiter(), number)
-                self._batcher.submit(ticket)
-                pending.tickets.append(ticket)
+            for method in call.methods:
+                ticket = Ticket(rows, (method, self._dtype, rows.shape[1]), deadline, waiter(), beside=len(tickets))
+                self._batcher.submit(ticket, wake)
+                tickets.append(ticket)
         except errors.BatcherError as error:
-            for ticket in pending.tickets:
+            for ticket in tickets:
                 self._batcher.cancel(ticket)
             return self._failed(pending, error)
+        except Exception:  # not the request's fault; whoever called says so
+            self.fault(pending)
+            raise
         return pending
+
+    def wake(self) -> None:
+        """Tells the batcher of what was accepted with `wake=False`."""
+        self._batcher.wake()
 
     def finish(self, pending: Pending) -> Reply:
         """The reply to a request whose tickets have all been handed back."""
@@ -137,7 +176,7 @@ class Handler:
             body, length = self._write(pending)
         except (TypeError, ValueError) as error:
             return self._failed(pending, errors.ModelFailed(f"the model's result cannot be written: {error}"))
-        queue, model, batch_rows = _stages(tickets)
+        queue, model, batch_rows = stages = _stages(tickets)
         headers = [
             JSON_TYPE if length is None else BINARY_TYPE,
             (b"content-length", b"%d" % len(body)),
@@ -145,8 +184,8 @@ class Handler:
             (b"x-batch-rows", b"%d" % batch_rows),
         ]
         if length is not None:
-            headers.append((v2.HEADER_LENGTH.lower().encode(), b"%d" % length))
-        self._close(pending, "ok", 200, None)
+            headers.append((_LENGTH_NAME, b"%d" % length))
+        self._close(pending, "ok", 200, None, stages)
         return Reply(200, headers, body)
 
     def gone(self, pending: Pending) -> None:
@@ -155,6 +194,13 @@ class Handler:
             self._batcher.cancel(ticket)
         # A client that gives up waiting was not served: leaving it out would flatter the SLO.
         self._close(pending, "failed", GONE_STATUS, errors.ClientGone.reason)
+
+    def fault(self, pending: Pending) -> Reply:
+        """The reply to a request that the service itself has failed on."""
+        for ticket in pending.tickets:
+            self._batcher.cancel(ticket)
+        self._close(pending, "failed", 500, None)
+        return error_reply(500, FAULT)
 
     def refuse(self, route: str, started: float, refused: Refused, traceparent: bytes | None = None) -> Reply:
         """The reply to a request that is wrong."""
@@ -169,22 +215,6 @@ class Handler:
             )
         )
         return error_reply(refused.status, str(refused))
-
-    def _parse(
-        self, route: str, model: str | None, headers: Mapping[bytes, bytes], body: bytes, started: float
-    ) -> tuple[Pending, Any]:
-        if len(body) > self.limits.bytes:
-            raise too_many_bytes(self.limits, len(body))
-        _check_content(headers, binary_allowed=route == names.ROUTE_V2_INFER)
-        wanted: v2.Wanted | None = None
-        if route == names.ROUTE_PREDICT:
-            call = predict.parse(body, self.signature, self.limits)
-        else:
-            if model != self.signature.name:
-                raise unknown_model(model or "", self.signature)
-            call, wanted = v2.parse(body, _header_length(headers), self.signature, self.limits)
-        traceparent = headers.get(b"traceparent")
-        return Pending(route, started, len(call.rows), call.methods, wanted, traceparent), call.rows
 
     def _write(self, pending: Pending) -> tuple[bytes, int | None]:
         """The reply's body, and the length of its JSON where bytes follow it."""
@@ -215,25 +245,31 @@ class Handler:
             headers.append((b"retry-after", b"1"))
         return error_reply(status, str(error), headers)
 
-    def _close(self, pending: Pending, outcome: Outcome, status: int, reason: str | None) -> None:
+    def _close(
+        self, pending: Pending, outcome: Outcome, status: int, reason: str | None, stages: Stages | None = None
+    ) -> None:
         """Takes the request out of flight and records it; only the first call for a request counts."""
         if self._in_flight.pop(id(pending), None) is None:
             return
+        queue, model, batch_rows = stages or _stages(pending.tickets)
+        seconds = self._clock() - pending.started
         self._record(
             RequestRecord(
                 pending.route,
                 outcome,
                 status,
-                self._clock() - pending.started,
+                seconds,
                 reason,
                 pending.rows,
-                *_stages(pending.tickets),
+                queue,
+                model,
+                batch_rows,
                 pending.traceparent,
             )
         )
 
 
-def _stages(tickets: Sequence[Ticket]) -> tuple[float, float, int]:
+def _stages(tickets: Sequence[Ticket]) -> Stages:
     """(queue seconds, model seconds, batch rows) of a request, the largest of its tickets' each."""
     if len(tickets) == 1:  # nearly always
         ticket = tickets[0]

@@ -2,20 +2,31 @@
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import os
 import socket
+import struct
+import sys
 from collections.abc import Generator
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 import uvicorn
 
-from service.front import ASGI
+from service.front import Front
+from service.handler import Handler
+from service.heads import Heads
+from service.health import Health
+from service.pages import ASGI
 from service.settings import variable
+from service.turn import Turn
 
 # Longer than clients and balancers keep one idle: they close first, and no request meets a connection being closed.
 KEEP_ALIVE_SECONDS: Final = 75
 _TICK_SECONDS: Final = 0.01
+HANDSHAKE_SECONDS: Final = 0.2  # for those whose connecting is under way when the door closes
+_SO_ATTACH_FILTER: Final = 26
 
 
 class PortError(Exception):
@@ -57,6 +68,35 @@ def _explained(listener: socket.socket, host: str, port: int, host_field: str, p
         ) from None
 
 
+def refuse_new(listener: socket.socket) -> bool:
+    """Lets the kernel drop who begins to connect, while those who have begun may finish; False where it cannot.
+
+    A socket filter (classic BPF) of five instructions. It sees packets from the TCP header on, whose byte 13 are the
+    flags; SYN without ACK is a first packet. Linux only.
+    """
+    load_byte, keep_bits, jump_if_equal, give = 0x30, 0x54, 0x15, 0x06
+    syn, syn_or_ack, everything = 0x02, 0x12, 0xFFFFFFFF
+    program = b"".join(
+        struct.pack("=HBBI", *instruction)
+        for instruction in (
+            (load_byte, 0, 0, 13),
+            (keep_bits, 0, 0, syn_or_ack),
+            (jump_if_equal, 0, 1, syn),
+            (give, 0, 0, 0),
+            (give, 0, 0, everything),
+        )
+    )
+    text = ctypes.create_string_buffer(program, len(program))
+    if sys.platform != "linux":
+        return False
+    try:
+        described = struct.pack("@HP", len(program) // 8, ctypes.addressof(text))
+        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
+    except OSError:
+        return False
+    return True
+
+
 class EmbeddedServer(uvicorn.Server):
     """uvicorn without its own signal handling: the composition root owns the signals."""
 
@@ -70,21 +110,25 @@ class EmbeddedServer(uvicorn.Server):
             await asyncio.sleep(_TICK_SECONDS)
 
     async def stop_listening(self, listener: socket.socket) -> None:
-        """Takes no new connections; those that the kernel has accepted already are served, not reset.
+        """Takes no new connections; those that the kernel has accepted, or is about to, are served, not reset.
 
         `listener` is a duplicate of the listening socket: while it is open, closing the server's own resets nobody.
+        First the door is closed to those who have not knocked yet, so that between the last look at who has come in
+        and the end of the listener nobody can come in; who knocks meanwhile is refused when it has ended.
         """
+        if refuse_new(listener):
+            await asyncio.sleep(HANDSHAKE_SECONDS)
         for server in self.servers:
             server.close()
         loop = asyncio.get_running_loop()
         listener.setblocking(False)
-        accepted = []
-        with listener, contextlib.suppress(BlockingIOError):
-            while True:
+        accepted: list[socket.socket] = []
+        with listener, contextlib.suppress(OSError):  # nobody left, or no descriptor left: serve who is here
+            while len(accepted) < self.config.backlog:
                 accepted.append(listener.accept()[0])
         for connection in accepted:
             connection.setblocking(False)
-            await loop.connect_accepted_socket(self._protocol, connection)
+        await asyncio.gather(*(loop.connect_accepted_socket(self._protocol, connection) for connection in accepted))
 
     async def quiet(self, seconds: float) -> None:
         """Returns once all connections have closed, or after `seconds`."""
@@ -100,13 +144,13 @@ class EmbeddedServer(uvicorn.Server):
         return protocol
 
 
-def embedded(app: ASGI, backlog: int) -> EmbeddedServer:
-    """The server of the inference port."""
+def embedded(handler: Handler, health: Health, pages: ASGI, backlog: int) -> EmbeddedServer:
+    """The server of the inference port: `handler` answers inference, `pages` all else."""
     return EmbeddedServer(
         uvicorn.Config(
-            app,
+            pages,
             loop="uvloop",
-            http="httptools",
+            http=cast(type[asyncio.Protocol], partial(Front, handler, health, Heads(), Turn(handler.wake))),
             ws="none",
             lifespan="off",
             interface="asgi3",

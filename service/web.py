@@ -1,4 +1,4 @@
-"""The whole Flask app: complete by itself under any WSGI server; behind the ASGI front it serves all but inference.
+"""The whole Flask app: complete by itself under any WSGI server; behind the front it serves all but inference.
 
 Inference routes only translate: Flask's request into the handler's bytes, and its reply back.
 """
@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 
 from service import openapi
 from service.batching.policy import Knobs
-from service.handler import Handler, Reply, error_body, too_many_bytes, unknown_model
+from service.handler import FAULT, Handler, Reply, error_body, too_many_bytes, unknown_model
 from service.health import Health
 from service.links import Link
 from service.protocol import v2
@@ -172,7 +172,11 @@ def _infer(handler: Handler, route: str, model: str | None) -> Response:
         return _response(
             handler.refuse(route, started, too_many_bytes(handler.limits, stated), headers.get(b"traceparent"))
         )
-    pending = handler.accept(route, model, headers, body, started, threading.Event)
+    try:
+        head = handler.read_head(route, model, headers)
+    except Refused as refused:
+        return _response(handler.refuse(route, started, refused, headers.get(b"traceparent")))
+    pending = handler.accept(head, body, started, threading.Event)
     if isinstance(pending, Reply):
         return _response(pending)
     for ticket in pending.tickets:
@@ -218,6 +222,6 @@ def _sentence(error: HTTPException) -> str:
             allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
             return f"{request.method} is not allowed at {request.path[:200]}; expected {allowed}"
         case 500:
-            return "the service failed on this request; its log says why"
+            return FAULT
         case _:
             return error.description or error.name

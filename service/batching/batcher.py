@@ -17,11 +17,13 @@ from service.batching.cost import CostEstimator, CostModel
 from service.batching.errors import BatcherError, DeadlinePassed, Draining, ModelFailed, QueueFull, Unlikely
 from service.batching.execution import Attempt, execute
 from service.batching.policy import (
+    ADMITTED_SHARE,
     Expectation,
     Knobs,
     Waiting,
     decide,
     expected_answer_at,
+    latest_answer_after,
     must_go_at,
     patience_seconds,
 )
@@ -136,8 +138,12 @@ class Batcher:
         self._watchdog = threading.Thread(target=self._watch, name="batcher-deadlines", daemon=True)
         self._watchdog.start()
 
-    def submit(self, ticket: Ticket) -> None:
-        """Takes a request or raises QueueFull, Unlikely or Draining; never blocks."""
+    def submit(self, ticket: Ticket, wake: bool = True) -> None:
+        """Takes a request or raises QueueFull, Unlikely or Draining; never blocks.
+
+        A caller that is about to submit more in the same breath says `wake=False` and calls `wake` after the last;
+        until then no batch takes them, so that they are not torn apart.
+        """
         rows = len(ticket.rows)
         if rows < 1:
             raise ValueError("a request has no rows; expected at least one")
@@ -150,13 +156,23 @@ class Batcher:
             entry = Entry(ticket, rows)
             idle_seconds = 0.0 if self._live else now - self._idle_since
             self._live[ticket] = entry
-            self._queue.append(entry, idle_seconds)
+            if wake:
+                self._queue.append(entry, idle_seconds)
+            else:
+                self._queue.stage(entry, idle_seconds)
             self._arrivals.arrived(now)
             if ticket.deadline < self._next_deadline:
                 self._next_deadline = ticket.deadline
                 self._deadlines.notify()
-            if self._free:
+            if wake and self._free:
                 self._wake_if_due(now)
+
+    def wake(self) -> None:
+        """Lets batches take what was submitted with `wake=False`, and looks whether one is due."""
+        with self._lock:
+            self._queue.release()
+            if self._free and self._queue:
+                self._wake_if_due(self._clock())
 
     def cancel(self, ticket: Ticket) -> bool:
         """The client has gone: rows that still wait are dropped, and the ticket will never be delivered.
@@ -224,6 +240,7 @@ class Batcher:
         """Accepts nothing more and flushes without waiting; True if all were answered within the time."""
         with self._lock:
             self._draining = True
+            self._queue.release()
             self._work.notify_all()
             return self._emptied.wait_for(lambda: not self._live, timeout_seconds)
 
@@ -258,12 +275,16 @@ class Batcher:
         cost = self._costs.current
         if cost is None or len(self._live) <= ticket.beside:
             return  # nothing to judge by, or nothing in its way: at least one is always served
+        ahead = self._queue.rows
+        answer_by = now + ADMITTED_SHARE * (ticket.deadline - now)
+        if now + latest_answer_after(ahead, rows, self._knobs, cost) <= answer_by:
+            return  # sure enough without looking closer
         workers = len(self._loops)
         free_at = now
         if len(self._running) >= workers:
             free_at = min(start + cost.seconds(running) for start, running in self._running.values())
-        answer_at = expected_answer_at(now, free_at, self._queue.rows, rows, workers, self._knobs, cost)
-        if answer_at > ticket.deadline:
+        answer_at = expected_answer_at(now, free_at, ahead, rows, workers, self._knobs, cost)
+        if answer_at > answer_by:
             raise Unlikely(
                 f"an answer would take about {answer_at - now:.3f} s; the deadline leaves {ticket.deadline - now:.3f} s"
             )
@@ -346,25 +367,26 @@ class Batcher:
             self._costs.observe(attempt.rows, attempt.seconds)
             weight = _RATE_WEIGHT if self._rows_per_second else 1.0
             self._rows_per_second += weight * (attempt.rows / max(busy_seconds, 1e-6) - self._rows_per_second)
-            for (entry, start, _), result in zip(attempt.parts, attempt.results, strict=True):
+            for (entry, start, stop), result in zip(attempt.parts, attempt.results, strict=True):
                 if entry.answered:
                     continue  # its deadline passed or its client left while the model ran
                 ticket = entry.ticket
                 ticket.model_seconds += attempt.seconds
                 ticket.batch_rows = max(ticket.batch_rows, attempt.rows)
-                entry.parts[start] = result
-                entry.rows_back += len(result)
-                if entry.rows_back == entry.rows:
+                if entry.add(start, stop, result):
                     self._settle(entry)
                     finished.append(entry)
         for entry in finished:
-            pieces = [entry.parts[start] for start in sorted(entry.parts)]
-            try:
-                entry.ticket.result = pieces[0] if len(pieces) == 1 else runner.join(pieces)
-            except Exception as fault:
-                log.exception("the parts of a split request could not be put together")
-                entry.ticket.error = ModelFailed(f"the results could not be joined: {type(fault).__name__}: {fault}")
+            if entry.parts is not None:
+                self._join(runner, entry)
         self._send([entry.ticket for entry in finished])
+
+    def _join(self, runner: Runner, entry: Entry) -> None:
+        try:
+            entry.ticket.result = runner.join(entry.pieces())
+        except Exception as fault:
+            log.exception("the parts of a split request could not be put together")
+            entry.ticket.error = ModelFailed(f"the results could not be joined: {type(fault).__name__}: {fault}")
 
     # --- answering ----------------------------------------------------------------------------------------------
 
@@ -372,7 +394,8 @@ class Batcher:
         """Under the lock: from now on the entry is the caller's to answer, and nobody else's."""
         entry.answered = True
         del self._live[entry.ticket]
-        self._queue.remove(entry)
+        if entry.taken < entry.rows:
+            self._queue.remove(entry)
         if not self._live:
             self._idle_since = self._clock()
             self._emptied.notify_all()

@@ -17,6 +17,10 @@ POLICIES: Final = get_args(Policy)
 # itself and one for being wrong about it.
 DEADLINE_MODEL_TIMES: Final = 2.0
 
+# A request is taken if its answer is expected within this share of the time it has. Nothing is lost by turning away
+# those beyond: while so many wait, the model has enough to do, and answers that come just too late are for nothing.
+ADMITTED_SHARE: Final = 0.9
+
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
@@ -114,14 +118,21 @@ def decide(waiting: Waiting, now: float, knobs: Knobs, cost: CostModel | None) -
 def expected_answer_at(
     now: float, free_at: float, rows_ahead: int, rows: int, workers: int, knobs: Knobs, cost: CostModel
 ) -> float:
-    """When a request of `rows` submitted now can be answered at the earliest, `rows_ahead` being queued before it.
+    """When a request of `rows` submitted now can be expected to be answered, `rows_ahead` being queued before it.
 
-    `free_at` is when the first worker becomes free. Errs towards too early: a request is turned away only when even
-    full batches and no holding would bring it too late.
+    `free_at` is when the first worker becomes free. Nobody is held, and batches are full wherever there are rows for
+    them; where a whole batch waits already, its own will have filled up, too, by the time it goes.
     """
     batch = knobs.max_batch_rows
     turns_ahead = (rows_ahead // batch) // workers  # whole rounds of full batches before its own
     own = rows_ahead % batch + rows
     further_turns = (math.ceil(own / batch) - 1) // workers  # a split request needs several batches
     full_seconds = cost.seconds(batch)
-    return max(now, free_at) + (turns_ahead + further_turns) * full_seconds + cost.seconds(min(own, batch))
+    own_seconds = full_seconds if rows_ahead >= batch else cost.seconds(min(own, batch))
+    return max(now, free_at) + (turns_ahead + further_turns) * full_seconds + own_seconds
+
+
+def latest_answer_after(rows_ahead: int, rows: int, knobs: Knobs, cost: CostModel) -> float:
+    """Seconds within which `expected_answer_at` falls, however many workers there are and whatever they run."""
+    full_batches = (rows_ahead + rows) // knobs.max_batch_rows + 3  # the running one, a part on either side
+    return full_batches * cost.seconds(knobs.max_batch_rows)

@@ -17,15 +17,32 @@ _COMPACT_ABOVE: Final = 64
 class Entry:
     """A ticket inside the batcher: how many of its rows were taken by batches, and what came back."""
 
-    __slots__ = ("answered", "parts", "rows", "rows_back", "taken", "ticket")
+    __slots__ = ("answered", "parts", "rows", "rows_back", "staged", "taken", "ticket")
 
     def __init__(self, ticket: Ticket, rows: int) -> None:
         self.ticket = ticket
         self.rows = rows
         self.taken = 0  # rows handed to batches
         self.rows_back = 0
-        self.parts: dict[int, Rows] = {}  # results of a split request by the offset of their first row
+        self.parts: dict[int, Rows] | None = None  # results of a split request by the offset of their first row
         self.answered = False
+        self.staged = False  # accepted, but not yet for a batch to take
+
+    def add(self, start: int, stop: int, result: Rows) -> bool:
+        """The result of rows [start, stop) is back; True if that was the last of it. Not split: it is the ticket's."""
+        self.rows_back += stop - start
+        if stop - start == self.rows:
+            self.ticket.result = result
+            return True
+        if self.parts is None:
+            self.parts = {}
+        self.parts[start] = result
+        return self.rows_back == self.rows
+
+    def pieces(self) -> list[Rows]:
+        """The results of a split request in the order of its rows."""
+        parts = self.parts or {}
+        return [parts[start] for start in sorted(parts)]
 
 
 Part = tuple[Entry, int, int]  # rows [start, stop) of an entry, in one batch
@@ -80,13 +97,29 @@ class RowQueue:
     """All groups together. `rows` is the depth that admission and the gauge go by."""
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows = 0  # staged ones among them
         self._groups: dict[Hashable, Group] = {}
+        self._staged: list[tuple[Entry, float]] = []
 
     def __bool__(self) -> bool:
         return bool(self._groups)
 
-    def append(self, entry: Entry, idle_seconds: float) -> Group:
+    def stage(self, entry: Entry, idle_seconds: float) -> None:
+        """Counts an entry in, but lets no batch have it before `release`: more are to come that belong with it."""
+        entry.staged = True
+        self._staged.append((entry, idle_seconds))
+        self.rows += entry.rows
+
+    def release(self) -> None:
+        """Lets batches have what was staged."""
+        staged, self._staged = self._staged, []
+        for entry, idle_seconds in staged:
+            if not entry.answered:
+                entry.staged = False
+                self.rows -= entry.rows
+                self.append(entry, idle_seconds)
+
+    def append(self, entry: Entry, idle_seconds: float) -> None:
         key = entry.ticket.group
         group = self._groups.get(key)
         if group is None:
@@ -94,7 +127,6 @@ class RowQueue:
             group.idle_seconds = idle_seconds
         group.add(entry)
         self.rows += entry.rows
-        return group
 
     def oldest_first(self) -> list[Group]:
         groups = list(self._groups.values())
@@ -105,6 +137,10 @@ class RowQueue:
     def remove(self, entry: Entry) -> None:
         """Takes out what is left of an entry that has just been answered. Harmless if none of it waits."""
         left = entry.rows - entry.taken
+        if entry.staged:
+            entry.taken = entry.rows
+            self.rows -= left
+            return
         group = self._groups.get(entry.ticket.group)
         if left == 0 or group is None:
             return
@@ -121,16 +157,18 @@ class RowQueue:
         """
         parts: list[Part] = []
         late: list[Entry] = []
+        entries = group.entries
         free = max_rows
+        rows_out = requests_out = 0
         nearest = math.inf
-        while free and group.entries:
-            entry = group.entries[0]
+        while free and entries:
+            entry = entries[0]
             if entry.answered:
-                group.entries.popleft()
+                entries.popleft()
                 continue
             deadline = entry.ticket.deadline
             left = entry.rows - entry.taken
-            if deadline <= now or (deadline < due and (parts or group.requests > 1)):
+            if deadline <= now or (deadline < due and (parts or group.requests - requests_out > 1)):
                 late.append(entry)
                 count = left
             elif left > free and entry.taken == 0 and entry.rows <= max_rows:
@@ -139,12 +177,14 @@ class RowQueue:
                 count = min(left, free)
                 free -= count
                 parts.append((entry, entry.taken, entry.taken + count))
-            nearest = min(nearest, deadline)
+            if deadline < nearest:
+                nearest = deadline
             entry.taken += count
-            done = entry.taken == entry.rows
-            if done:
-                group.entries.popleft()
-            self._uncount(group, count, requests=int(done))
+            rows_out += count
+            if count == left:
+                entries.popleft()
+                requests_out += 1
+        self._uncount(group, rows_out, requests_out)
         group.idle_seconds = 0.0  # those left behind did not come to an idle service
         group.left(nearest)
         return parts, late

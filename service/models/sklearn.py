@@ -49,7 +49,8 @@ class SklearnModel:
         self.info = ModelInfo(
             name=spec.name,
             features=int(features) if features is not None else None,
-            input_dtype="float64",
+            # Forests compute in it; so a value too large for it is refused before it reaches the model.
+            input_dtype="float32" if self._direct else "float64",
             methods=methods,
             runtime="sklearn-direct" if self._direct else "sklearn",
             platform=f"sklearn_{type(estimator).__name__.lower()}",

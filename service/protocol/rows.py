@@ -14,12 +14,14 @@ from service.protocol.json_body import kind
 from service.protocol.signature import Signature
 
 _NUMBERS: Final = frozenset((int, float))  # by exact type: a bool is an int too
+_FEW: Final = 4096
+_SURELY_FITS: Final = float(np.finfo(np.float32).max) ** 2
 
 
 def from_lists(values: list[Any], where: str, signature: Signature) -> npt.NDArray[np.floating]:
     """`values`, a non-empty list of rows, as an array of the signature's dtype; Refused (400) says what is wrong."""
     array: npt.NDArray[np.float64] | None = None
-    if all(type(row) is list and _NUMBERS.issuperset(map(type, row)) for row in values):
+    if _all_numbers(values):
         try:
             array = np.array(values, dtype=np.float64)
         except ValueError:  # ragged
@@ -44,13 +46,14 @@ def as_input(array: npt.NDArray[np.float64], where: str, signature: Signature) -
     """Finite `array` in the model's dtype; Refused (400) names the first value too large for it."""
     if signature.dtype.itemsize == array.dtype.itemsize:
         return array
-    try:
-        with np.errstate(over="raise"):
-            return array.astype(signature.dtype)
-    except FloatingPointError:
-        with np.errstate(over="ignore"):
-            check_finite(array.astype(signature.dtype), array, where)
-        raise
+    # The sum of the squares of a few values is far cheaper than a look at each. Of many, BLAS makes it on several
+    # threads, which then spin for a while on the cores that the model needs.
+    if array.size <= _FEW and np.vdot(array, array) <= _SURELY_FITS:
+        return array.astype(signature.dtype)
+    with np.errstate(over="ignore"):
+        narrowed: npt.NDArray[np.floating] = array.astype(signature.dtype)
+    check_finite(narrowed, array, where)
+    return narrowed
 
 
 def check_finite(rows: npt.NDArray[np.floating], given: npt.NDArray[Any], where: str) -> None:
@@ -61,6 +64,13 @@ def check_finite(rows: npt.NDArray[np.floating], given: npt.NDArray[Any], where:
         raise Refused(
             400, f"{where}[{row}][{column}] is {given[row, column]!s}; expected a finite {rows.dtype.name} number"
         )
+
+
+def _all_numbers(values: list[Any]) -> bool:
+    if len(values) == 1:  # nearly always
+        row = values[0]
+        return type(row) is list and _NUMBERS.issuperset(map(type, row))
+    return all(type(row) is list and _NUMBERS.issuperset(map(type, row)) for row in values)
 
 
 def _checked(values: list[Any], where: str, features: int | None) -> npt.NDArray[np.float64]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.live.service import openloop
+
 SLOW = "synthetic?fixed_seconds=0.02&per_row_seconds=0&features=3"
 
 
@@ -76,6 +78,28 @@ def test_nothing_accepted_is_lost_when_stopped_under_load(
     outcomes = callers.join()
     assert set(outcomes) == {"ok", "refused"}, outcomes
     assert "not answered" not in service.output
+
+
+def test_no_accepted_request_fails_in_five_stops_at_full_load(
+    start: Callable[..., Any], until: Callable[..., None]
+) -> None:
+    """Open-loop load of many kept connections, more than the model can take, through the whole drain."""
+    for _ in range(5):
+        service = start(SERVICE_MODEL_WORKERS="1", SERVICE_DRAIN_GRACE_SECONDS="0.5", SERVICE_MAX_BATCH_ROWS="4")
+        client = openloop.Client(service.port, openloop.post(b'{"instances": [[1, 2, 3]]}'), rate=2000)
+        load = threading.Thread(target=client.run, args=(60, lambda ended=service.process: ended.poll() is not None))
+        load.start()
+        until(lambda answers=client.answers: openloop.counts(answers)[200] > 500)
+        service.signal()
+        until(lambda service=service: service.call("GET", "/readyz", admin=True)[0] == 503)
+        flipped = time.monotonic()
+        assert service.exit_code() == 0
+        load.join(30)
+        seen = openloop.counts(client.answers)
+        assert set(seen) <= {200, 429, openloop.REFUSED}, seen
+        assert any(one.status == 200 for one in client.answers if one.at > flipped + 0.2)  # still served
+        assert not any(one.status == openloop.REFUSED for one in client.answers if one.at < flipped)
+        assert "not answered" not in service.output
 
 
 def test_what_waits_is_flushed(start: Callable[..., Any], until: Callable[..., None]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.live.service.openloop import Client, percentile, post
+from tests.live.service.openloop import GAVE_UP, Client, percentile, post
 from tests.live.service.overload import BODY, Outcome, offer
 
 CAPACITY = 500.0  # rows per second of this model, in batches of any size
@@ -75,6 +75,25 @@ def test_a_short_queue_says_so_at_once(start: Callable[..., Any]) -> None:
     assert outcome.goodput > 0.7 * CAPACITY
     assert percentile(outcome.of(200), 0.99) < 0.5  # what is let in waits for no more than the queue holds
     assert percentile(outcome.of(429), 0.9) < 0.1
+
+
+def test_a_retry_storm_of_abandoned_requests_costs_the_model_little(service: Any) -> None:
+    """Clients that close after 0.1 s and ask again at once, three times, and do not say so in the request."""
+    service.turn(max_batch_rows=8)
+    outcome = overloaded(service, 2 * CAPACITY, 4, patience_seconds=0.1, retries=3)
+    abandoned = outcome.statuses[GAVE_UP]
+    assert abandoned > 4 * CAPACITY
+    computed = outcome.model_rows - outcome.statuses[200]
+    assert computed < 0.3 * abandoned
+    assert outcome.rejected["client_gone"] > 0.9 * abandoned
+    assert service.predict([[1, 2, 3]]) == [6.0]  # nothing is left of it
+
+
+def test_clients_that_say_how_long_they_wait_are_served_in_a_retry_storm(service: Any) -> None:
+    service.turn(max_batch_rows=8)
+    outcome = overloaded(service, 2 * CAPACITY, 4, "X-Request-Timeout-Ms: 80", patience_seconds=0.1, retries=3)
+    assert outcome.goodput > 0.5 * CAPACITY
+    assert outcome.model_rows < 1.5 * outcome.statuses[200]
 
 
 def test_a_thousand_clients_at_once_are_served_or_told(service: Any) -> None:

@@ -44,7 +44,7 @@ ERRORS = {
     "unknown output": "400 outputs[0].name is 'nothing'; the model has predict, predict_proba",
     "classification": "400 unknown key 'classification' in parameters of outputs[0]",
     "unknown parameter": "400 unknown key 'temperature' in parameters of the request",
-    "a NaN": "400 inputs[0][0][0] is nan; expected a finite float64 number",
+    "a NaN": "400 inputs[0][0][0] is nan; expected a finite float32 number",
     "too many rows": "413 the request has 1025 rows; expected at most 1024 (SERVICE_MAX_REQUEST_ROWS)",
     "gzip": "415 Content-Encoding is 'gzip'; expected a body that is not compressed",
     "deflate": "415 Content-Encoding is 'deflate'; expected a body that is not compressed",

@@ -1,15 +1,15 @@
-"""A service without a server or a model: a scripted batcher behind the real handler, reached through either front."""
+"""A service without sockets or a model: a scripted batcher behind the real handler, reached through either front."""
 
 import asyncio
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import a2wsgi
+import httptools
 import numpy as np
 import pytest
 
@@ -18,12 +18,13 @@ from service.batching.errors import BatcherError
 from service.batching.policy import Knobs
 from service.batching.records import Ticket
 from service.delivery import deliver
-from service.front import Front
 from service.handler import Handler
 from service.health import Health
 from service.links import PARTS
+from service.pages import Pages
 from service.protocol.signature import Limits, Output, Signature
 from service.records import RequestRecord
+from service.server import EmbeddedServer, embedded
 
 
 @dataclass
@@ -61,23 +62,39 @@ class ScriptedBatcher:
     capacity_rows: int = 1024
     depth_rows: int = 0
     cost: Any = None
-    on_hold: Callable[[], None] = lambda: None
+    staged: list[Ticket] = field(default_factory=list)
+    wakes: int = 0
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, ticket: Ticket, wake: bool = True) -> None:
         if self.refuses is not None:
             raise self.refuses
         self.submitted.append(ticket)
-        if self.holds:
-            self.on_hold()
-            return
-        if self.fails is not None:
-            ticket.error = self.fails
-        else:
-            self.answer(ticket)
-        deliver([ticket])
+        self.staged.append(ticket)
+        if wake:
+            self._take()
+
+    def wake(self) -> None:
+        self.wakes += 1
+        self._take()
+
+    def _take(self) -> None:
+        if not self.holds:
+            self.release()
+
+    def release(self) -> None:
+        """Answers all that waits, as one batch."""
+        batch, self.staged = self.staged, []
+        for ticket in batch:
+            if self.fails is not None:
+                ticket.error = self.fails
+            else:
+                self.answer(ticket)
+        deliver(batch)
 
     def cancel(self, ticket: Ticket) -> bool:
         self.cancelled.append(ticket)
+        if ticket in self.staged:
+            self.staged.remove(ticket)
         return True
 
 
@@ -90,7 +107,7 @@ class World:
     health: Health
     records: list[RequestRecord]
     app: Any
-    front: Front
+    server: EmbeddedServer
     call: Callable[..., Answer] = lambda *_: Answer(0, {}, b"")
 
 
@@ -125,7 +142,9 @@ def build(signature: Signature, limits: Limits) -> Callable[..., World]:
         app = web.create_app(
             web.Services(handler, health, records.append, lambda: batcher.knobs, PARTS, "0", (1.0, 2.0, 3.0))
         )
-        return World(batcher, handler, health, records, app, Front(handler, a2wsgi.WSGIMiddleware(app), health))
+        server = embedded(handler, health, Pages(app, health), 16)
+        server.config.load()
+        return World(batcher, handler, health, records, app, server)
 
     return make
 
@@ -151,7 +170,7 @@ def through(front: str, made: World) -> Callable[..., Answer]:
         if isinstance(body, dict):
             body = json.dumps(body).encode()
             stated.setdefault("Content-Type", "application/json")
-        return (_flask if front == "flask" else _asgi)(made, method, path, body, stated)
+        return (_flask if front == "flask" else _wire)(made, method, path, body, stated)
 
     return call
 
@@ -161,68 +180,191 @@ def _flask(made: World, method: str, path: str, body: bytes, headers: Mapping[st
     return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.data)
 
 
-def _asgi(made: World, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    stated = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    stated.append((b"content-length", str(len(body)).encode()))
-    connection = Connection([body])
-    asyncio.run(made.front(http_scope(method, path, stated), connection.receive, connection.send))
-    return connection.answer
+def _wire(made: World, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def session() -> Answer:
+        wire = Wire(made)
+        wire.send(request_bytes(method, path, body, headers))
+        await wire.until(lambda: len(wire.answers) == 1)
+        wire.leave()
+        await wire.pages_done()
+        return wire.answers[0]
+
+    return asyncio.run(session())
 
 
-def http_scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"localhost"), *headers],
-        "http_version": "1.1",
-        "scheme": "http",
-        "server": ("localhost", 80),
-        "client": ("127.0.0.1", 5),
-        "root_path": "",
-    }
+def request_bytes(
+    method: str,
+    path: str,
+    body: bytes | None = b"",
+    headers: Mapping[str, str] | None = None,
+    version: str = "1.1",
+) -> bytes:
+    """A request as a client writes it; a body of None is left out, and its length with it."""
+    lines = [f"{method} {path} HTTP/{version}", "Host: localhost", *(f"{k}: {v}" for k, v in (headers or {}).items())]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
 
-class Connection:
-    """The server's end of an ASGI request: gives the body in pieces, then nothing until the client leaves."""
+class Wire(asyncio.Transport):
+    """A client and the transport in between: bytes go in as chunks, replies come out parsed, in order.
 
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._pieces = pieces
-        self._left = asyncio.Event()
-        self.sent: list[Any] = []
-        self.received = 0
+    `advance` moves the loop's clock, so that timers fire without waiting.
+    """
 
-    def leave(self) -> None:
-        self._left.set()
+    def __init__(self, made: World) -> None:
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+        self.made = made
+        self.answers: list[Answer] = []
+        self.writes: list[bytes] = []
+        self.closing = False
+        self.left = False
+        self.lost = False
+        self.reading = True
+        self.unread: list[bytes] = []  # sent while the service was not reading
+        self._changed = asyncio.Event()
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
+        self._body = b""
+        server = made.server
+        self.front: Any = server.config.http_protocol_class(  # type: ignore[call-arg]
+            config=server.config, server_state=server.server_state, app_state={}
+        )
+        self.front.connection_made(self)
 
-    async def receive(self) -> dict[str, Any]:
-        if self.received < len(self._pieces):
-            self.received += 1
-            more = self.received < len(self._pieces)
-            return {"type": "http.request", "body": self._pieces[self.received - 1], "more_body": more}
-        await self._left.wait()
-        return {"type": "http.disconnect"}
+    # --- what a test does
 
-    async def send(self, message: Any) -> None:
-        self.sent.append(message)
+    def send(self, *chunks: bytes) -> None:
+        for chunk in chunks:
+            if self.closing:
+                return
+            if self.reading:
+                self.front.data_received(chunk)
+            else:
+                self.unread.append(chunk)
 
-    @property
-    def answer(self) -> Answer:
-        start, *rest = self.sent
-        headers = {name.decode(): value.decode() for name, value in start["headers"]}
-        return Answer(start["status"], headers, b"".join(message.get("body", b"") for message in rest))
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Returns once the condition holds; it is looked at after each turn of the loop and each write."""
+        async with asyncio.timeout(10):
+            while not condition():
+                self._changed.clear()
+                await self.settle()
+                if not condition():
+                    await self._changed.wait()
+
+    async def talk(self, *chunks: bytes) -> list[Answer]:
+        """Sends the chunks and gives the loop some turns: (new answers). For inference and refusals, not for pages."""
+        before = len(self.answers)
+        self.send(*chunks)
+        await self.settle()
+        return self.answers[before:]
+
+    def leave(self, error: Exception | None = None) -> None:
+        """The client is gone."""
+        self.closing = self.left = True
+        self._lose(error)
+
+    async def settle(self) -> None:
+        """Lets the loop turn until all that is due at once has been done, and some more."""
+        for _ in range(12):
+            await asyncio.sleep(0)
+
+    async def pages_done(self) -> None:
+        """Flask has let go of all that it was asked on this service."""
+        await asyncio.gather(*self.made.server.server_state.tasks)
+
+    async def advance(self, seconds: float) -> None:
+        now = self.loop.time
+        self.loop.time = lambda: now() + seconds  # type: ignore[method-assign]
+        await self.settle()
+
+    # --- the transport
+
+    def write(self, data: Any) -> None:
+        if self.left:
+            return  # as a socket does
+        assert not self.closing, "written after closing"
+        self.writes.append(bytes(data))
+        self._parser.feed_data(bytes(data))
+        self._changed.set()
+
+    def close(self) -> None:
+        if not self.closing:
+            self.closing = True
+            self.loop.call_soon(self._lose, None)
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        if not self.reading:
+            self.reading = True
+            self.loop.call_soon(self._read_on)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 80)}.get(name, default)
+
+    def _read_on(self) -> None:
+        chunks, self.unread = self.unread, []
+        self.send(*chunks)
+
+    def _lose(self, error: Exception | None) -> None:
+        if not self.lost:
+            self.lost = True
+            self.front.connection_lost(error)
+            self._changed.set()
+
+    # --- the replies
+
+    def on_message_begin(self) -> None:
+        self._headers, self._body = {}, b""
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode().lower()] = value.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self.answers.append(Answer(self._parser.get_status_code(), self._headers, self._body))
 
 
 @pytest.fixture
-def connection() -> type[Connection]:
-    return Connection
+def on_wire(build: Callable[..., World]) -> Callable[..., Any]:
+    """Runs `session(world, wire)` on a new connection of a new service; afterwards nothing is in flight."""
+
+    def run(session: Callable[[World, Wire], Coroutine[Any, Any, Any]], made: World | None = None) -> Any:
+        world = made or build()
+
+        async def whole() -> Any:
+            wire = Wire(world)
+            try:
+                return await session(world, wire)
+            finally:
+                wire.leave()
+                await wire.pages_done()
+                await wire.settle()
+
+        result = asyncio.run(whole())
+        assert world.handler.in_flight == 0
+        assert not world.server.server_state.connections
+        return result
+
+    return run
 
 
 @pytest.fixture
-def scope() -> Callable[..., dict[str, Any]]:
-    return http_scope
+def wire_to() -> type[Wire]:
+    return Wire
+
+
+@pytest.fixture
+def written() -> Callable[..., bytes]:
+    return request_bytes
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Inference routes through both fronts: the same test runs on Flask alone and on the ASGI front."""
+"""Inference routes through both fronts: the same test runs on Flask alone and on a connection of the front."""
 
 import json
 import struct
@@ -76,11 +76,11 @@ def test_how_outputs_are_written_never_splits_a_batch(world: Any) -> None:
 def test_a_second_ticket_that_finds_no_room_takes_the_first_back(world: Any) -> None:
     first = world.batcher.submit
 
-    def full_after_one(ticket: Any) -> None:
+    def full_after_one(ticket: Any, wake: bool = True) -> None:
         if world.batcher.submitted:
             raise errors.QueueFull("the queue is full", 1.0)
         world.batcher.holds = True
-        first(ticket)
+        first(ticket, wake)
 
     world.batcher.submit = full_after_one
     answer = world.call("POST", INFER, {**TENSOR, "outputs": [{"name": "predict_proba"}, {"name": "predict"}]})

@@ -62,10 +62,14 @@ def closed_loop(bench: Any, callers: int, seconds: float) -> Simulation:
 
 def poisson(bench: Any, rate: float, seconds: float) -> Simulation:
     source = random.Random(7)
+    return spaced(bench, lambda: source.expovariate(rate), seconds)
+
+
+def spaced(bench: Any, gap: Callable[[], float], seconds: float) -> Simulation:
     simulation = Simulation(bench)
     at = bench.clock.now
     while at < bench.clock.now + seconds:
-        at += source.expovariate(rate)
+        at += gap()
         simulation.arrivals.append(at)
     simulation.run(seconds + 1)
     return simulation
@@ -117,6 +121,14 @@ def test_under_poisson_arrivals_holding_costs_next_to_nothing(make_bench: MakeBe
     without = poisson(never, rate, 3.0).latencies()
     assert sum(with_hold) / len(with_hold) <= 1.05 * sum(without) / len(without) + STEP
     assert sorted(with_hold)[-len(with_hold) // 100] <= 1.2 * sorted(without)[-len(without) // 100] + STEP
+
+
+def test_arrivals_by_chance_have_a_longer_tail_than_even_ones_of_the_same_rate(make_bench: MakeBench) -> None:
+    """Why load is Poisson by default: even arrivals promise a p99 that no service with users keeps."""
+    rate = 120.0
+    by_chance = poisson(adaptive(make_bench), rate, 5.0).latencies()
+    even = spaced(adaptive(make_bench), lambda: 1 / rate, 5.0).latencies()
+    assert sorted(by_chance)[-len(by_chance) // 100] >= 1.5 * sorted(even)[-len(even) // 100]
 
 
 def test_a_model_without_fixed_cost_is_never_held_for(make_bench: MakeBench) -> None:

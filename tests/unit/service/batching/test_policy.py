@@ -2,6 +2,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.batching.cost import CostModel
 from service.batching.policy import (
@@ -10,6 +12,7 @@ from service.batching.policy import (
     Waiting,
     decide,
     expected_answer_at,
+    latest_answer_after,
     must_go_at,
     patience_seconds,
 )
@@ -115,14 +118,24 @@ def test_must_go_at_takes_the_model_time_of_one_batch_however_much_waits() -> No
         (0, 1, 1, 0.0, COST.seconds(1)),  # nothing ahead: just the model
         (0, 1, 1, 0.5, 0.5 + COST.seconds(1)),  # the worker is busy until then
         (7, 1, 1, 0.0, COST.seconds(8)),  # shares the batch with those ahead
-        (8, 1, 1, 0.0, COST.seconds(8) + COST.seconds(1)),  # one full batch first
-        (80, 1, 1, 0.0, 10 * COST.seconds(8) + COST.seconds(1)),
-        (80, 1, 2, 0.0, 5 * COST.seconds(8) + COST.seconds(1)),  # two workers halve the queue
+        (8, 1, 1, 0.0, 2 * COST.seconds(8)),  # one full batch first, and its own fills up meanwhile
+        (80, 1, 1, 0.0, 11 * COST.seconds(8)),
+        (80, 1, 2, 0.0, 6 * COST.seconds(8)),  # two workers halve the queue
         (0, 24, 1, 0.0, 2 * COST.seconds(8) + COST.seconds(8)),  # split over three batches
     ],
 )
 def test_expected_answer(rows_ahead: int, rows: int, workers: int, free_at: float, expected: float) -> None:
     assert expected_answer_at(0.0, free_at, rows_ahead, rows, workers, FIXED, COST) == pytest.approx(expected)
+
+
+@given(st.integers(0, 2000), st.integers(1, 100), st.integers(1, 4), st.floats(0, 1), st.integers(1, 64))
+def test_the_quick_look_never_promises_more_than_the_close_one(
+    ahead: int, rows: int, workers: int, into_batch: float, batch: int
+) -> None:
+    knobs = Knobs("fixed", batch, 0.01)
+    free_at = into_batch * COST.seconds(batch)
+    expected = expected_answer_at(0.0, free_at, ahead, rows, workers, knobs, COST)
+    assert expected <= latest_answer_after(ahead, rows, knobs, COST) + 1e-12
 
 
 @pytest.mark.parametrize(

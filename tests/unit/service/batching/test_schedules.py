@@ -1,4 +1,4 @@
-"""Random schedules: whatever is submitted, cancelled, late, poisoned or drained, nothing is lost or answered twice."""
+"""Random schedules: whatever is staged, cancelled, late, poisoned or drained, nothing is lost or answered twice."""
 
 from typing import Any
 
@@ -18,6 +18,7 @@ submits = st.tuples(
     st.sampled_from(GROUPS),
     st.sampled_from([0.004, 0.02, 10.0]),  # timeout
     st.sampled_from(["good", "good", "good", "poison"]),
+    st.booleans(),  # False: staged, and released by a later wake
 )
 actions = st.one_of(
     submits,
@@ -26,6 +27,7 @@ actions = st.one_of(
     st.tuples(st.just("advance"), st.sampled_from([0.0001, 0.003, 0.03])),
     st.tuples(st.just("run"), st.integers(0, 1)),
     st.tuples(st.just("run"), st.integers(0, 1)),
+    st.tuples(st.just("wake")),
     st.tuples(st.just("expire")),
     st.tuples(st.just("cancel"), st.integers(0, 200)),
     st.tuples(
@@ -46,6 +48,7 @@ class Schedule:
         self.bench = bench
         self.steps = iter(steps)
         self.accepted: list[Ticket] = []
+        self.staged: set[int] = set()
         self.cancelled: set[int] = set()
         self.model = "works"
         self.busy: set[int] = set()
@@ -62,6 +65,8 @@ class Schedule:
         return [2 * row for row in rows[: -1 if self.model == "miscounts" else None]]
 
     def while_running(self, rows: list[Any], number: int) -> None:
+        if not self.staged.isdisjoint(rows):
+            self.broken.append(AssertionError("taken before its release"))
         for _ in range(2):
             step = next(self.steps, None)
             if step is not None:
@@ -74,17 +79,19 @@ class Schedule:
         kind, *values = step
         bench, batcher = self.bench, self.bench.batcher
         if kind == "submit":
-            rows, group, timeout, quality = values
+            rows, group, timeout, quality, wake = values
             ticket = bench.ticket(rows, group, timeout)
             if quality == "poison":
                 ticket.rows[rows // 2] += POISON
             depth = batcher.depth_rows
             try:
-                batcher.submit(ticket)
+                batcher.submit(ticket, wake)
             except BatcherError:
                 assert batcher.depth_rows == depth
             else:
                 self.accepted.append(ticket)
+                if not wake:
+                    self.staged.update(ticket.rows)
                 assert batcher.depth_rows == depth + rows <= batcher.capacity_rows
         elif kind == "advance":
             bench.clock.advance(values[0])
@@ -97,6 +104,11 @@ class Schedule:
                 batcher.run_once(bench.runners[number])
                 assert all(len(batch) <= limit for batch in bench.runners[number].batches[calls:])
                 self.busy.discard(number)
+        elif kind == "wake":
+            depth = batcher.depth_rows
+            batcher.wake()
+            assert batcher.depth_rows == depth
+            self.staged.clear()
         elif kind == "expire":
             batcher.expire()
         elif kind == "cancel" and self.accepted:
@@ -110,13 +122,17 @@ class Schedule:
         elif kind == "model":
             self.model = values[0]
         elif kind == "drain":
+            self.staged.clear()
             batcher.drain(timeout_seconds=0)
 
     def finish(self) -> None:
         for step in self.steps:
             self.do(step)
         self.model = "works"
-        while self.bench.batcher.depth_rows:
+        self.do(("wake",))
+        for _ in range(10_000):
+            if not self.bench.batcher.depth_rows:
+                break
             self.do(("advance", 0.01))
             self.do(("run", 0))
 

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.datasets import make_classification
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -45,6 +51,21 @@ def test_averaging_the_trees_directly_is_identical_to_predict_proba(forest: Any,
     np.testing.assert_array_equal(model.run("predict", batch), forest.predict(batch))
 
 
+def test_averaging_the_trees_directly_is_identical_on_a_hundred_thousand_rows() -> None:
+    forest = RandomForestClassifier(20, random_state=0).fit(X, Y)
+    rows = np.random.default_rng(1).normal(0, 3, (100_000, X.shape[1]))
+    np.testing.assert_array_equal(forest_probabilities(forest, rows), forest.predict_proba(rows))
+
+
+def test_a_forest_takes_what_it_computes_in() -> None:
+    """So that a value that is too large for it is refused on arrival, and narrowed rows give the same answer."""
+    forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
+    model = SklearnModel(SPEC, forest)
+    assert model.info.input_dtype == "float32"
+    np.testing.assert_array_equal(model.run("predict_proba", X.astype(np.float32)), forest.predict_proba(X))
+    assert SklearnModel(SPEC, LogisticRegression().fit(X, Y)).info.input_dtype == "float64"
+
+
 def test_labels_may_be_text() -> None:
     forest = RandomForestClassifier(5, random_state=0).fit(X, np.array(["red", "green", "blue"], dtype=object)[Y])
     model = SklearnModel(SPEC, forest)
@@ -62,6 +83,8 @@ class Boastful(RandomForestClassifier):  # type: ignore[misc]
     [
         LogisticRegression(),
         RandomForestRegressor(5, random_state=0),
+        GradientBoostingClassifier(n_estimators=5, random_state=0),
+        HistGradientBoostingRegressor(max_iter=5, random_state=0),
         make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0, n_jobs=2)),
         Boastful(3),
     ],
