@@ -461,12 +461,8 @@ def _is_whole(cycle: Any) -> bool:
 
 
 def _rendered(reply: Reply, keep_alive: bool) -> bytes:
-    lines = [STATUS_LINE[reply.status], _date(int(time.time()))]
-    for name, value in reply.headers:
-        lines += (name, b": ", value, b"\r\n")
-    lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
-    lines.append(reply.body)
-    return b"".join(lines)
+    end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
+    return b"".join((STATUS_LINE[reply.status], _date(int(time.time())), reply.headers, end, reply.body))
 
 
 @lru_cache(maxsize=1)

@@ -36,20 +36,22 @@ STATUS_OF: Final[Mapping[type[errors.BatcherError], tuple[int, Outcome]]] = {
 FAULT: Final = "the service failed on this request; its log says why"  # the body of a 500 that is our own
 GONE_STATUS: Final = 499  # never sent: nobody is there to read it
 
-JSON_TYPE: Final = (b"content-type", b"application/json")
-BINARY_TYPE: Final = (b"content-type", b"application/octet-stream")
+_JSON_TYPE: Final = b"application/json"
+_BINARY_TYPE: Final = b"application/octet-stream"
+_OK_HEADERS: Final = (
+    b"content-type: %b\r\ncontent-length: %d\r\nserver-timing: queue;dur=%.3f, model;dur=%.3f\r\nx-batch-rows: %d\r\n"
+)
 
 _LENGTH_NAME: Final = v2.HEADER_LENGTH.lower().encode()
 
-Headers = list[tuple[bytes, bytes]]
 Stages = tuple[float, float, int]  # queue seconds, model seconds, batch rows
 
 
 class Reply(NamedTuple):
-    """An HTTP reply; header names are in lower case, content-length is among them."""
+    """An HTTP reply. `headers` is as it goes over the wire, a line for each, names in lower case."""
 
     status: int
-    headers: Headers
+    headers: bytes
     body: bytes
 
 
@@ -177,14 +179,15 @@ class Handler:
         except (TypeError, ValueError) as error:
             return self._failed(pending, errors.ModelFailed(f"the model's result cannot be written: {error}"))
         queue, model, batch_rows = stages = _stages(tickets)
-        headers = [
-            JSON_TYPE if length is None else BINARY_TYPE,
-            (b"content-length", b"%d" % len(body)),
-            (b"server-timing", b"queue;dur=%.3f, model;dur=%.3f" % (queue * 1e3, model * 1e3)),
-            (b"x-batch-rows", b"%d" % batch_rows),
-        ]
+        headers = _OK_HEADERS % (
+            _JSON_TYPE if length is None else _BINARY_TYPE,
+            len(body),
+            queue * 1e3,
+            model * 1e3,
+            batch_rows,
+        )
         if length is not None:
-            headers.append((_LENGTH_NAME, b"%d" % length))
+            headers += b"%b: %d\r\n" % (_LENGTH_NAME, length)
         self._close(pending, "ok", 200, None, stages)
         return Reply(200, headers, body)
 
@@ -238,12 +241,12 @@ class Handler:
     def _failed(self, pending: Pending, error: errors.BatcherError) -> Reply:
         status, outcome = status_of(error)
         self._close(pending, outcome, status, error.reason)
-        headers: Headers = []
+        retry_after = None
         if isinstance(error, errors.QueueFull):
-            headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_seconds))))
+            retry_after = max(1, math.ceil(error.retry_after_seconds))
         elif status in (429, 503):
-            headers.append((b"retry-after", b"1"))
-        return error_reply(status, str(error), headers)
+            retry_after = 1
+        return error_reply(status, str(error), retry_after)
 
     def _close(
         self, pending: Pending, outcome: Outcome, status: int, reason: str | None, stages: Stages | None = None
@@ -289,10 +292,13 @@ def status_of(error: errors.BatcherError) -> tuple[int, Outcome]:
     return 500, "failed"
 
 
-def error_reply(status: int, message: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Reply:
+def error_reply(status: int, message: str, retry_after_seconds: int | None = None) -> Reply:
     """An error as the contract has it: {"error": "<one sentence>"}."""
     body = error_body(message)
-    return Reply(status, [JSON_TYPE, (b"content-length", b"%d" % len(body)), *headers], body)
+    headers = b"content-type: %b\r\ncontent-length: %d\r\n" % (_JSON_TYPE, len(body))
+    if retry_after_seconds is not None:
+        headers += b"retry-after: %d\r\n" % retry_after_seconds
+    return Reply(status, headers, body)
 
 
 def error_body(message: str) -> bytes:

@@ -1,16 +1,14 @@
 """What is kept of one HTTP request: metrics and `/admin/slowest` read this record and nothing else."""
 
 import re
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Outcome = Literal["ok", "client_error", "shed", "failed"]
 
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-@dataclass(slots=True)
-class RequestRecord:
+class RequestRecord(NamedTuple):
     """One answered (or abandoned) request. Durations in seconds."""
 
     route: str  # the URL rule, or `other`

@@ -185,9 +185,8 @@ def _infer(handler: Handler, route: str, model: str | None) -> Response:
 
 
 def _response(reply: Reply) -> Response:
-    return Response(
-        reply.body, reply.status, [(name.decode().title(), value.decode("latin-1")) for name, value in reply.headers]
-    )
+    headers = [line.split(": ", 1) for line in reply.headers.decode("latin-1").splitlines()]
+    return Response(reply.body, reply.status, [(name.title(), value) for name, value in headers])
 
 
 def _check_model(name: str, handler: Handler) -> None:
