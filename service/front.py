@@ -7,107 +7,27 @@ that its tickets carry, and its reply one write when they come back. A client th
 
 import asyncio
 import logging
-import time
-import urllib.parse
-from email.utils import formatdate
-from functools import lru_cache
 from typing import Any, Final
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from service.handler import FAULT, Handler, Head, Pending, Reply, error_reply, too_many_bytes
+from service.exchange import Exchange
+from service.handler import FAULT, Handler, Pending, Reply, error_reply, too_many_bytes
 from service.heads import Heads
 from service.health import Health
+from service.http1 import inference_target, rendered
 from service.protocol.errors import Refused
-from service.protocol.signature import Limits
 from service.turn import Turn
-from slo import names
 
 log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES: Final = 64 * 1024  # request line and headers
 READING_SECONDS: Final = 30.0  # in which a request that comes in pieces must be complete
 
-_PREDICT: Final = names.ROUTE_PREDICT.encode()
-_V2_START: Final = "/v2/models/"
-_V2_END: Final = "/infer"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-class Exchange:
-    """An inference request on its connection, from its headers to its reply. Lives on the event loop's thread."""
-
-    __slots__ = (
-        "_front",
-        "_tickets_out",
-        "body",
-        "head",
-        "keep_alive",
-        "loop",
-        "pending",
-        "pieces",
-        "refused",
-        "response_complete",
-        "route",
-        "started",
-        "whole",
-    )
-
-    def __init__(self, front: "Front", route: str, keep_alive: bool) -> None:
-        self._front = front
-        self.loop = front.loop  # where `ticket_done` is to be called
-        self.route = route
-        self.keep_alive = keep_alive
-        self.started = time.monotonic()
-        self.head: Head | None = None
-        self.refused: Refused | None = None  # instead of a head, or because of what came after it
-        self.body = b""
-        self.pieces: bytearray | None = None  # of a body that comes in several
-        self.whole = False  # nothing more of it is waited for
-        self.pending: Pending | None = None
-        self.response_complete = False
-        self._tickets_out = 0
-
-    def ticket_out(self) -> "Exchange":
-        """One more ticket carries this exchange."""
-        self._tickets_out += 1
-        return self
-
-    def ticket_done(self) -> None:
-        """One of them is back."""
-        self._tickets_out -= 1
-        if self._tickets_out == 0 and self.pending is not None:
-            self._front.answer(self, self.pending)
-
-    def add(self, piece: bytes, limits: Limits) -> None:
-        """A piece of the body; refuses the request once it is too long."""
-        if self.refused is not None:
-            return  # the rest is read and forgotten
-        if not self.body:
-            self.body = piece  # nearly always all of it
-            return
-        if self.pieces is None:
-            self.pieces = bytearray(self.body)
-        self.pieces += piece
-        if len(self.pieces) > limits.bytes:
-            self.cut_short(too_many_bytes(limits))
-
-    def cut_short(self, refused: Refused) -> None:
-        """Refuses the request before all of it is here."""
-        self.refused = refused
-        self.whole = True
-        self.body = b""
-        self.pieces = None
-
-    def take_body(self) -> bytes:
-        """The body, which is kept no longer."""
-        body = self.body if self.pieces is None else bytes(self.pieces)
-        self.body = b""
-        self.pieces = None
-        return body
 
 
 class Front(HttpToolsProtocol):
@@ -293,9 +213,9 @@ class Front(HttpToolsProtocol):
             self._advance()
             return
         if active is not None:
-            self._write(_rendered(self._handler.refuse(active.route, active.started, refused), keep_alive=False))
+            self._write(rendered(self._handler.refuse(active.route, active.started, refused), keep_alive=False))
         elif (current is None or current.response_complete) and not self._closes_after_reading:
-            self._write(_rendered(error_reply(refused.status, str(refused)), keep_alive=False))
+            self._write(rendered(error_reply(refused.status, str(refused)), keep_alive=False))
         self._turn.flush()
         self.transport.close()
 
@@ -316,7 +236,7 @@ class Front(HttpToolsProtocol):
         # A chunk may hold more than the head, so the head itself is measured; but only where it can be too long.
         if self._head_bytes + self._chunk_bytes > MAX_HEAD_BYTES and self._head_length() > MAX_HEAD_BYTES:
             raise _head_too_long()
-        target = _target(self.url) if self.parser.get_method() == b"POST" else None
+        target = inference_target(self.url) if self.parser.get_method() == b"POST" else None
         if target is None:
             self._to_flask()
             return
@@ -444,7 +364,7 @@ class Front(HttpToolsProtocol):
         # While a head is being read, `cycle` is still the request before it.
         unread = self._reading and not self._head_open and exchange is self.cycle  # type: ignore[comparison-overlap]
         keep_alive = exchange.keep_alive and not self._health.draining and not unread
-        data = _rendered(reply, keep_alive)
+        data = rendered(reply, keep_alive)
         if keep_alive:
             self._turn.reply(self.loop, self.transport, data)
             self.on_response_complete()
@@ -458,29 +378,6 @@ class Front(HttpToolsProtocol):
 
 def _is_whole(cycle: Any) -> bool:
     return cycle.whole if isinstance(cycle, Exchange) else not cycle.more_body
-
-
-def _rendered(reply: Reply, keep_alive: bool) -> bytes:
-    end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
-    return b"".join((STATUS_LINE[reply.status], _date(int(time.time())), reply.headers, end, reply.body))
-
-
-@lru_cache(maxsize=1)
-def _date(second: int) -> bytes:
-    return f"date: {formatdate(second, usegmt=True)}\r\n".encode()
-
-
-def _target(url: bytes) -> tuple[str, str | None] | None:
-    """(route, model in the URL) of an inference route, or None."""
-    if url == _PREDICT:
-        return names.ROUTE_PREDICT, None
-    path = urllib.parse.unquote((httptools.parse_url(url).path or b"").decode("ascii", "replace"))
-    if path == names.ROUTE_PREDICT:
-        return names.ROUTE_PREDICT, None
-    model = path[len(_V2_START) : -len(_V2_END)]
-    if path.startswith(_V2_START) and path.endswith(_V2_END) and model and "/" not in model:
-        return names.ROUTE_V2_INFER, model
-    return None
 
 
 def _head_too_long() -> Refused:
