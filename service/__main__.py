@@ -139,7 +139,8 @@ async def drain(
     if service.handler.in_flight and not hurry.is_set():
         await _unless(hurry, server.quiet(LINGER_SECONDS))  # the last replies are on their way out
     if left := service.handler.in_flight:
-        print(f"service: {left} accepted requests were not answered within the drain", file=sys.stderr)
+        cut = "a second signal cut the drain short" if hurry.is_set() else "the drain took too long"
+        print(f"service: {cut}; {left} accepted requests not answered by then are told 503", file=sys.stderr)
     service.batcher.close()
     await flushed
 

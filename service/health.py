@@ -1,5 +1,6 @@
 """Alive and ready, as probes see it."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -11,10 +12,11 @@ class Beats(Protocol):
 
 
 class Health:
-    """Alive while the batcher's loops beat; ready while alive and not draining, which is set once, by the signal."""
+    """Alive while the batcher's loops beat; ready while alive, with a model, and not draining (set by the signal)."""
 
-    def __init__(self, batcher: Beats) -> None:
+    def __init__(self, batcher: Beats, model_up: Callable[[], bool] = lambda: True) -> None:
         self._batcher = batcher
+        self._model_up = model_up
         self.draining = False
 
     def not_live(self) -> str | None:
@@ -23,4 +25,6 @@ class Health:
 
     def not_ready(self) -> str | None:
         """Why the service takes no new traffic, or None."""
-        return "the service is draining" if self.draining else self.not_live()
+        if self.draining:
+            return "the service is draining"
+        return self.not_live() or (None if self._model_up() else "no model worker runs; one is being started")

@@ -286,7 +286,8 @@ class Batcher:
         answer_at = expected_answer_at(now, free_at, ahead, rows, workers, self._knobs, cost)
         if answer_at > answer_by:
             raise Unlikely(
-                f"an answer would take about {answer_at - now:.3f} s; the deadline leaves {ticket.deadline - now:.3f} s"
+                f"an answer would take about {answer_at - now:.3f} s; the deadline leaves "
+                f"{ticket.deadline - now:.3f} s, of which {1 - ADMITTED_SHARE:.0%} are kept in reserve"
             )
 
     def _retry_after_seconds(self, rows: int) -> float:

@@ -74,6 +74,11 @@ class Runner(Protocol):
         """
         ...
 
+    @property
+    def up(self) -> bool:
+        """Whether a worker runs, or one is at hand that would take over at once."""
+        ...
+
     def close(self) -> None:
         """Ends the worker; idempotent."""
         ...

@@ -120,6 +120,10 @@ class ThreadRunner:
     def ready(self) -> None:
         """Always."""
 
+    @property
+    def up(self) -> bool:
+        return True
+
     def close(self) -> None:
         """Nothing to end."""
 
@@ -174,6 +178,11 @@ class ProcessRunner:
 
     def join(self, results: Sequence[Rows]) -> Rows:
         return put_together(results)
+
+    @property
+    def up(self) -> bool:
+        child = self._child
+        return (child is not None and not child.ended) or self._pool.has_spare
 
     def ready(self) -> None:
         child = self._child
@@ -250,7 +259,7 @@ class Child:
         self._socket = sock
         self.channel = wire.Channel(sock)
         self._process: _Started | _Forked | None = process  # None: forked, and has not said its number yet
-        self._ended = False
+        self.ended = False
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
 
@@ -288,7 +297,7 @@ class Child:
 
     def gone(self) -> bool:
         """An idle worker never speaks: whatever there is to read is the end of it."""
-        return self._ended or bool(self._poll.poll(0))
+        return self.ended or bool(self._poll.poll(0))
 
     def await_ready(self) -> tuple[ModelInfo | None, bool]:
         """(the model, whether this is a template that forks), or (None, False) from a fork.
@@ -318,7 +327,7 @@ class Child:
         if self._process is not None:
             with contextlib.suppress(ChildProcessError):
                 code = self._process.wait()
-        self._ended = True
+        self.ended = True
         self._wake()
         if code is None:
             return "nobody knows how"
@@ -409,6 +418,10 @@ class WorkerPool:
         self._changed.wait_for(lambda: self._refusal is not None or condition())
         if self._refusal is not None:
             raise ModelError(self._refusal)
+
+    @property
+    def has_spare(self) -> bool:
+        return any(not child.ended for child in list(self._spares))
 
     def take(self) -> Child | None:
         """A ready worker, as soon as there is one; None if the pool is closed."""

@@ -15,6 +15,7 @@ KEYS: Final = ("instances", "method")
 
 def parse(body: bytes, signature: Signature, limits: Limits) -> Call:
     """The call in `body`; Refused says what is wrong with it."""
+    json_body.check_extent(body, signature, limits)
     value = json_body.load_object(body, EXPECTED)
     instances = value.get("instances")
     method = signature.methods[0]

@@ -48,6 +48,7 @@ def parse(body: bytes, header_length: int | None, signature: Signature, limits: 
         raise Refused(400, f"{HEADER_LENGTH} is {header_length}, but the body has {len(body)} bytes")
     head = body if header_length is None else body[:header_length]
     tail = memoryview(b"" if header_length is None else body)[0 if header_length is None else header_length :]
+    json_body.check_extent(head, signature, limits)
     value = json_body.load_object(head, EXPECTED)
     json_body.check_keys(value, ("id", "parameters", "inputs", "outputs", "model_name"))
     if value.get("model_name", signature.name) != signature.name:  # the URL has it; some clients repeat it

@@ -153,6 +153,15 @@ def test_kills_faster_than_workers_come_lose_no_request(service: Any, until: Cal
     assert service.metric("inference_queue_depth_rows") == 0
 
 
+def test_without_any_worker_it_is_not_ready_and_comes_back(service: Any, until: Callable[..., None]) -> None:
+    for process in children(service):
+        process.kill()
+    until(lambda: service.call("GET", "/readyz")[0] == 503)
+    assert "no model worker runs" in service.call("GET", "/readyz", admin=True)[2].decode()
+    assert service.call("GET", "/healthz")[0] == 200
+    until(lambda: service.call("GET", "/readyz")[0] == 200)
+
+
 def test_a_dead_template_costs_nothing(service: Any, until: Callable[..., None]) -> None:
     with Load(service, rate=100) as load:
         until(lambda: len(load.answers) > 50)

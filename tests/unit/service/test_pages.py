@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from service import web
+from service.health import Health
 from service.links import PARTS, Link, from_environment
 
 
@@ -33,6 +34,19 @@ def test_draining_is_not_ready_but_alive(world: Any, path: str) -> None:
     answer = world.call("GET", path)
     assert (answer.status, answer.json) == (503, {"error": "the service is draining"})
     assert world.call("GET", "/healthz").status == 200
+
+
+def test_without_a_model_it_is_not_ready_but_alive() -> None:
+    up = False
+    health = Health(ScriptedHealth(), lambda: up)
+    assert health.not_ready() == "no model worker runs; one is being started"
+    assert health.not_live() is None
+    up = True
+    assert health.not_ready() is None
+
+
+class ScriptedHealth:
+    healthy = True
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v2/health/live"])

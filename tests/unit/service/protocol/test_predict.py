@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from service.protocol import predict
+from service.protocol import json_body, predict, v2
 from service.protocol.errors import Refused
 from service.protocol.signature import Limits, Signature
 
@@ -34,6 +34,35 @@ def test_whole_numbers_beyond_64_bits_are_numbers(signature: Signature, limits: 
 def test_any_width_where_the_model_does_not_say(signature: Signature, limits: Limits) -> None:
     free = dataclasses.replace(signature, features=None)
     assert predict.parse(b'{"instances": [[1, 2, 3, 4, 5]]}', free, limits).rows.shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"instances": [' + b"[]," * 50_000 + b"[]]}", "the body has 50002 lists; expected at most 4 rows"),
+        (
+            b'{"instances": [[' + b"0," * 50_000 + b"0]]}",
+            "more than 50000 values; expected at most 4 rows of 3",
+        ),
+        (b'{"instances": [' + b"{}," * 50_000 + b"{}]}", "the body has 50002 objects; expected rows of numbers"),
+    ],
+    ids=["lists", "values", "objects"],
+)
+@pytest.mark.parametrize("parse", ["predict", "v2"])
+def test_a_body_with_more_in_it_than_any_request_is_refused_unparsed(
+    signature: Signature, limits: Limits, body: bytes, says: str, parse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_body.orjson, "loads", lambda _: pytest.fail("it was parsed"))
+    with pytest.raises(Refused, match=says) as refusal:
+        predict.parse(body, signature, limits) if parse == "predict" else v2.parse(body, None, signature, limits)
+    assert refusal.value.status == 413
+
+
+def test_the_largest_request_is_parsed_however_long_its_text(signature: Signature) -> None:
+    rows = [[0.12345678901234567, 1e-300, -3.0]] * 4000
+    body = json.dumps({"instances": rows, "method": "predict"}, indent=2).encode()
+    assert len(body) > 200_000
+    assert len(predict.parse(body, signature, Limits(4000, 1 << 24)).rows) == 4000
 
 
 REFUSED = [
