@@ -32,7 +32,7 @@ help: ## list the commands
 test: .venv/.dev ## the whole suite (sets up what it needs; about half an hour on two cores, longer with Docker)
 	@$(BIN)/python -m pytest tests
 
-test-fast: .venv/.dev ## unit and contract tests (under a minute)
+test-fast: .venv/.dev ## unit and contract tests (about two minutes on two cores)
 	@$(BIN)/python -m pytest -q tests/unit tests/contract
 
 lint: .venv/.dev ## ruff, mypy --strict, shellcheck

@@ -20,10 +20,7 @@ CONNECTIONS: Final = (2, 4)
 QUEUE_ROWS: Final = 2048  # all of them may wait at once; the default of 1024 would turn the third away
 BARE_SECONDS: Final = 0.5
 SERVED_SECONDS: Final = 1
-_DATATYPE: Final[dict[Runtime, tuple[str, str]]] = {
-    "sklearn": ("FP64", "<f8"),
-    "onnx": ("FP32", "<f4"),
-}  # the models' own
+_DATATYPE: Final = ("FP32", "<f4")  # what forests compute in, in either runtime
 
 
 @dataclass(slots=True)
@@ -49,9 +46,9 @@ class Large:
         return best[1] / statistics.median(self.bare) if best and self.bare else None
 
 
-def request(runtime: Runtime) -> Request:
+def request() -> Request:
     """One request of ROWS rows, its JSON first and the tensor's bytes behind it."""
-    name, code = _DATATYPE[runtime]
+    name, code = _DATATYPE
     data = np.random.default_rng(0).normal(size=(ROWS, FEATURES)).astype(code).tobytes()
     tensor = {
         "name": "input",
@@ -82,7 +79,7 @@ def measure(rig: Rig, found: list[Large]) -> None:
         workers = server.setting.partition(" ")[0]
         model = str(rig.forest / FILES[server.runtime])
         limits = {"max_batch_rows": str(ROWS), "queue_capacity_rows": str(QUEUE_ROWS)}
-        with rig.ours(model, request(server.runtime), model_workers=workers, **limits) as served:
+        with rig.ours(model, request(), model_workers=workers, **limits) as served:
             rig.load(served, CONNECTIONS[0], SERVED_SECONDS)  # warm
             for _ in range(rig.options.repeats):
                 rig.calibrate(f"large {server.key}")
