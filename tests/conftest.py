@@ -77,9 +77,13 @@ def free_port() -> Callable[[], int]:
     return take
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(tool: Callable[[str], Path]) -> Iterator[Any]:
-    """A headless browser for the whole session; open a context of your own per test."""
+    """A headless browser for one module; open a context of your own per test.
+
+    Not for the session: while Playwright runs, its event loop counts as running in this thread, and `asyncio.run`
+    would be refused to every test that comes after.
+    """
     from playwright.sync_api import sync_playwright
 
     path = tool("chromium")
