@@ -15,10 +15,12 @@ from loadtest.arrivals import (
     RateCurve,
     Schedule,
     Share,
+    Trace,
     constant,
     evenly,
     poisson,
     ramp,
+    replayed,
     spike,
     steps,
 )
@@ -29,9 +31,9 @@ def instants(plan: Plan, count: int, start: float = 0.0) -> list[float]:
     return [schedule.take() for _ in range(count)]
 
 
-def until(plan: Plan, end: float) -> list[float]:
-    schedule = Schedule(plan, 0.0)
-    taken = []
+def until(plan: Plan, end: float, start: float = 0.0) -> list[float]:
+    schedule = Schedule(plan, start)
+    taken: list[float] = []
     while schedule.next <= end:
         taken.append(schedule.take())
     return taken
@@ -232,3 +234,159 @@ def test_another_process_begins_afresh_at_the_edit(other: Plan) -> None:
         schedule.take()
     schedule.edit(other, 3.0)
     assert [schedule.take() for _ in range(20)] == pytest.approx(instants(other, 20, start=3.0))
+
+
+# --- traces ---
+
+RECORDED = Trace([0.0, 0.0, 0.5, 0.51, 3.0, 3.0, 3.0, 9.0])
+
+
+@pytest.mark.parametrize("speed", [1.0, 4.0, 0.5])
+def test_a_trace_is_replayed_gap_by_gap_in_scaled_time(speed: float) -> None:
+    plan = Plan(constant(speed), trace=RECORDED)
+    assert until(plan, 100.0) == pytest.approx([at / speed for at in RECORDED.instants])
+    assert until(plan, 100.0, start=50.0) == pytest.approx([50 + at / speed for at in RECORDED.instants])
+
+
+def test_after_its_last_arrival_a_trace_is_over() -> None:
+    schedule = Schedule(Plan(constant(2), trace=RECORDED, share=Share(1, 2)), 0.0)
+    assert schedule.rate(1.0) == pytest.approx(2 * (8 / 9) / 2)  # its mean, at this speed, for half of the load
+    assert [schedule.take() for _ in range(4)] == [0, 0.255, 1.5, 4.5]
+    assert (schedule.next, schedule.rate(5.0)) == (math.inf, 0)
+    schedule.take()
+    assert schedule.next == math.inf  # and stays so
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 9])
+def test_workers_share_a_trace_without_gap_or_double(workers: int) -> None:
+    parts = [until(Plan(constant(1), trace=RECORDED, share=Share(index, workers)), 10) for index in range(workers)]
+    assert sorted(at for part in parts for at in part) == list(RECORDED.instants)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_points_of_a_trace() -> None:
+    assert list(islice(replayed(RECORDED, Share(1, 3)), 4)) == [0, 3, 9, math.inf]
+    assert list(islice(replayed(RECORDED, Share(1, 3), after=0.0), 3)) == [3, 9, math.inf]
+    assert list(islice(replayed(RECORDED, Share(0, 1), after=9.0), 2)) == [math.inf, math.inf]
+
+
+@pytest.mark.parametrize("instants", [[], [-0.1, 1], [2, 1], [math.nan], [0, math.nan, 1]])
+def test_what_is_no_trace_is_refused(instants: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        Trace(instants)
+
+
+def test_traces_are_equal_by_their_instants() -> None:
+    assert Trace([0, 1]) == Trace((0.0, 1.0))
+    assert Trace([0, 1]) != Trace([0, 2])
+    assert hash(Trace([0, 1])) == hash(Trace([0, 1]))
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0, 3), (0.1, 3), (2.5, 5), (3, 7), (100, 8)])
+def test_the_fullest_stretch_of_a_trace(seconds: float, most: int) -> None:
+    assert RECORDED.most_within(seconds) == most
+
+
+# --- plans that take over in mid-course ---
+
+
+def test_a_plan_that_has_begun_goes_on_where_the_curve_is() -> None:
+    late = until(Plan(ramp(0, 100, 10), even=True, begun=5.0), 1005.0, start=1000.0)
+    whole = until(Plan(ramp(0, 100, 10), even=True), 10.0)
+    assert late == pytest.approx([995 + at for at in whole if at > 5])
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_an_edit_sets_where_the_curve_is_and_keeps_the_gap(even: bool) -> None:
+    """A ramp told again in mid-course goes on, where `begun` says so, and begins anew where it does not."""
+    plan = Plan(ramp(10, 100, 10), even=even)
+    schedule = Schedule(plan, 0.0)
+    while schedule.next <= 4:
+        schedule.take()
+    before = schedule.next
+    schedule.edit(Plan(ramp(10, 100, 10), even=even, begun=4.0), 4.0)
+    assert schedule.next == pytest.approx(before)
+    assert schedule.rate(4.0) == pytest.approx(46)
+    schedule.edit(plan, 4.0)
+    assert schedule.rate(4.0) == 10
+    assert schedule.next > before
+
+
+def test_a_late_poisson_worker_repeats_nothing_and_keeps_the_rate() -> None:
+    """Its gaps are new ones: those of the beginning have been used."""
+    whole = np.diff(until(Plan(constant(1000)), 20.0))
+    late = np.diff(until(Plan(constant(1000), begun=20.0), 20.0))
+    assert stats.kstest(late, "expon", args=(0, 1 / 1000)).pvalue > 0.01
+    assert len(late) == pytest.approx(20_000, abs=4 * math.sqrt(20_000))
+    assert abs(np.corrcoef(whole[:19_000], late[:19_000])[0, 1]) < 0.03
+
+
+even_or_trace = st.none() | st.lists(st.floats(0, 3), min_size=1, max_size=40).map(np.cumsum).map(Trace)
+epochs = st.lists(
+    st.tuples(st.integers(1, 4), st.sampled_from([0.5, 1.0, 3.0, 7.0]), st.booleans(), st.floats(0.1, 20)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(epochs, even_or_trace)
+@settings(max_examples=150, deadline=None)
+def test_workers_that_come_and_go_make_up_the_whole_load(
+    told: list[tuple[int, float, bool, float]], trace: Trace | None
+) -> None:
+    """Shares dealt anew, rates edited, curves that go on or begin again: all workers together do what one would do."""
+
+    def curve(rate: float) -> RateCurve:
+        return constant(rate) if trace else ramp(rate, 2 * rate, 10)
+
+    team: list[Schedule] = []
+    one: Schedule | None = None
+    together: list[float] = []
+    alone: list[float] = []
+    now, begun = 0.0, 0.0
+    for workers, rate, goes_on, lasts in told:
+        begun = begun if goes_on else 0.0
+        plans = [Plan(curve(rate), 1, True, Share(index, workers), trace, begun) for index in range(workers)]
+        whole = Plan(curve(rate), 1, True, Share(), trace, begun)
+        if len(team) == workers and one is not None:
+            for schedule, plan in zip(team, plans, strict=True):
+                schedule.edit(plan, now)
+            one.edit(whole, now)
+        else:
+            team = [Schedule(plan, now) for plan in plans]  # those who were there already do the same: see below
+            one = Schedule(whole, now)
+        now += lasts
+        begun += lasts
+        for schedule, taken in [*((each, together) for each in team), (one, alone)]:
+            while schedule.next <= now:
+                taken.append(schedule.take())
+    assert sorted(together) == pytest.approx(alone, abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.floats(0.1, 20)), min_size=1, max_size=6), even_or_trace)
+@settings(max_examples=150, deadline=None)
+def test_shares_dealt_anew_change_nothing_for_the_whole(told: list[tuple[int, float]], trace: Trace | None) -> None:
+    """As long as the curve goes on, the load is the one that a single worker makes, arrival for arrival."""
+    curve = constant(1.7) if trace else ramp(3, 9, 25)
+    team: list[Schedule] = []
+    together: list[float] = []
+    now = 0.0
+    for workers, lasts in told:
+        plans = [Plan(curve, 1, True, Share(index, workers), trace, begun=now) for index in range(workers)]
+        for schedule, plan in zip(team, plans, strict=False):
+            schedule.edit(plan, now)
+        team = team[:workers] + [Schedule(plan, now) for plan in plans[len(team) :]]
+        now += lasts
+        for schedule in team:
+            while schedule.next <= now:
+                together.append(schedule.take())
+    assert sorted(together) == pytest.approx(until(Plan(curve, 1, True, trace=trace), now), abs=1e-6)
+
+
+@pytest.mark.parametrize("other", [Plan(constant(2), share=Share(1, 3), begun=7.3), Plan(constant(1), even=True)])
+def test_another_process_after_an_edit_is_what_a_newcomer_does(other: Plan) -> None:
+    schedule = Schedule(Plan(constant(5)), 0.0)
+    while schedule.next <= 7.3:
+        schedule.take()
+    schedule.edit(other, 7.3)
+    assert [schedule.take() for _ in range(20)] == instants(other, 20, start=7.3)
