@@ -16,12 +16,13 @@ from gevent.hub import Waiter
 from loadtest.account import Account
 from loadtest.arrivals import Share
 from loadtest.connection import Connection
+from loadtest.cpu import CpuShare
 from loadtest.recorder import Recorder
-from loadtest.report import Report
 from loadtest.rows import PATH, prepared_requests
 from loadtest.scheduler import ArrivalTaker, Scheduler
 from loadtest.settings import LoadSettings, parse_rows
 from loadtest.target import parse_target
+from loadtest.worker_report import Report
 
 PLAN_MESSAGE: Final = "load_plan"  # {"settings": …, "index": …, "workers": …}
 REPORT_KEY: Final = "load"  # in the reports that workers send to the master anyway
@@ -52,6 +53,8 @@ class LoadGenerator:
         self._running = False
         self._waiter = Waiter()  # what the scheduler greenlet waits for
         self._told: set[int] = set()
+        self._before_run: dict[str, int] = self.account.counts()
+        self._cpu = CpuShare(time.monotonic, time.process_time)
         self._prepared_for: tuple[Any, ...] = ()
 
     def start(self) -> gevent.Greenlet:
@@ -64,7 +67,14 @@ class LoadGenerator:
 
     def report(self) -> Report:
         """Counts and state of this process."""
-        return Report.of(self.account, self.recorder, self.scheduler.rate(), time.monotonic())
+        return Report.of(
+            self.account,
+            self.recorder,
+            self.scheduler.rate(),
+            time.monotonic(),
+            self._before_run,
+            self._cpu.recent(),
+        )
 
     def connection(self) -> Connection:
         """A new connection to the target."""
@@ -97,6 +107,9 @@ class LoadGenerator:
     def _on_test_start(self, environment: Any, **_: Any) -> None:
         self._running = True
         self._told.clear()
+        self._before_run = self.account.counts()
+        self.recorder.begin_run()
+        self._cpu.begin()
         if self._share is not None:
             self._prepare()
             self._follow(self._share)

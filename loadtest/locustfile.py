@@ -21,12 +21,12 @@ from loadtest.director import Director
 from loadtest.figures import bucket_response_time
 from loadtest.generator import REPORT_KEY, LoadGenerator
 from loadtest.metrics import registry
-from loadtest.report import WorkerReports
 from loadtest.rows import PATH, RowsError, digit_rows
 from loadtest.settings import ARRIVALS, LoadSettings, SettingsError
 from loadtest.target import TargetError, parse_target
 from loadtest.user import ClosedLoopUser, OpenLoopUser
 from loadtest.web import RunCounts, attach
+from loadtest.worker_report import WorkerReports
 from slo.config import SloError
 from slo.config import load as load_slo
 
@@ -119,6 +119,7 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
             workers.receive(client_id, data[REPORT_KEY])
 
         events.worker_report.add_listener(hear_worker)
+        events.test_start.add_listener(lambda **_: workers.begin_run())
 
     if not options.user_classes:
         # Without a choice Locust would run all classes side by side: an open loop and a closed one in one figure.

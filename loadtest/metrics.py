@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from loadtest.recorder import Histogram
-from loadtest.report import Report
+from loadtest.worker_report import Report
 from slo import names
 from slo.buckets import edge_text
 

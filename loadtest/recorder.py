@@ -1,10 +1,14 @@
-"""Latencies of requests as bucket counts: cheap to take, exact to add up over workers. Pure."""
+"""Latencies of requests, cheap to take and exact to add up over workers. Pure.
+
+Twice: as Prometheus's buckets since the process started, and to three digits for the run that goes on.
+"""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
+from loadtest.analysis.hdr import Hdr
 from slo.names import OUTCOMES
 
 MAX_NAMES: Final = 50  # distinct request names; more of them count under "other"
@@ -59,6 +63,21 @@ class Histogram:
         return [self.counts, self.sum]
 
 
+class RunLatencies:
+    """The same three times of one run, to three digits. Only what ended well has a total time here.
+
+    What a run lost is not counted a second time: the account has it, and `worker_report` puts the two together.
+    """
+
+    __slots__ = ("lateness", "number", "service", "total")
+
+    def __init__(self, number: int) -> None:
+        self.number: Final = number  # of the run, counted in this process
+        self.total = Hdr()  # seconds from the scheduled instant, of those that ended OK
+        self.service = Hdr()  # seconds from the actual send, of those that got a reply of any status
+        self.lateness = Hdr()  # seconds from the scheduled instant to the actual send or to the drop
+
+
 class Recorder:
     """Three histograms of a load: total time from the scheduled instant, service time from the send, lateness."""
 
@@ -67,6 +86,7 @@ class Recorder:
         self.totals: dict[tuple[str, str], Histogram] = {}
         self.services: dict[tuple[str, str], Histogram] = {}
         self.lateness = Histogram(edges)
+        self.run = RunLatencies(0)
         self._names: set[str] = set()
         for name in names:
             self._add_name(name)
@@ -78,11 +98,26 @@ class Recorder:
             self.totals[name, outcome] = Histogram(self.edges)
             self.services[name, outcome] = Histogram(self.edges)
 
-    def observe(self, name: str, outcome: str, total_seconds: float, service_seconds: float) -> None:
-        """One finished request."""
+    def begin_run(self) -> None:
+        """A run starts: its latencies are taken apart from those of the runs before."""
+        self.run = RunLatencies(self.run.number + 1)
+
+    def dispatched(self, late_seconds: float) -> None:
+        """A request was sent so long after its scheduled instant."""
+        self.lateness.observe(late_seconds)
+        self.run.lateness.observe(late_seconds)
+
+    def observe(
+        self, name: str, outcome: str, total_seconds: float, service_seconds: float, replied: bool = True
+    ) -> None:
+        """One finished request. `replied` is False if no whole reply came: then it has no service time to speak of."""
         name = self._bounded(name)
         self.totals[name, outcome].observe(total_seconds)
         self.services[name, outcome].observe(service_seconds)
+        if outcome == "ok":
+            self.run.total.observe(total_seconds)
+        if replied:
+            self.run.service.observe(service_seconds)
 
     def _bounded(self, name: str) -> str:
         if name not in self._names:

@@ -41,8 +41,9 @@ class LeanUser(User):
         """Serve one arrival: the request, the account, the histograms, Locust's own statistics."""
         load = self.load
         failure: Exception | None = None
+        status: int | None = None
         sent = time.monotonic()
-        load.recorder.lateness.observe(sent - scheduled)
+        load.recorder.dispatched(sent - scheduled)
         try:
             status = self._connection.exchange(
                 load.requests[number % len(load.requests)], load.settings.timeout_seconds
@@ -59,7 +60,7 @@ class LeanUser(User):
                 load.tell_once(status, self._connection.error_body)
         done = time.monotonic()
         load.account.finish(number, outcome == "ok")
-        load.recorder.observe(PATH, outcome, done - scheduled, done - sent)
+        load.recorder.observe(PATH, outcome, done - scheduled, done - sent, replied=status is not None)
         self.environment.events.request.fire(
             request_type=METHOD,
             name=PATH,

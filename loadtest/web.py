@@ -9,9 +9,9 @@ from werkzeug.datastructures import ImmutableMultiDict
 
 from loadtest.director import Director
 from loadtest.form import Now, complete_form
-from loadtest.report import Report
 from loadtest.settings import SettingsError
 from loadtest.target import TargetError
+from loadtest.worker_report import Report
 
 _SWARM: Final = "locust.swarm"  # Flask endpoints of Locust 2.47
 _INDEX: Final = "locust.index"

@@ -94,3 +94,20 @@ def test_an_unknown_outcome_is_refused() -> None:
     packed["requests"][0][1] = "great"
     with pytest.raises(ValueError, match="outcome 'great' came"):
         Recorder(EDGES).add(packed)
+
+
+def test_a_run_has_its_own_latencies_to_three_digits() -> None:
+    recorder = Recorder(EDGES, ("/predict",))
+    recorder.dispatched(0.5)
+    recorder.observe("/predict", "ok", 9.0, 9.0)
+    number = recorder.run.number
+    recorder.begin_run()
+    assert recorder.run.number == number + 1
+    recorder.dispatched(0.001)
+    recorder.observe("/predict", "ok", 0.0123, 0.0113)
+    recorder.observe("/predict", "shed", 0.002, 0.001)
+    recorder.observe("/predict", "failed", 2.0, 2.0, replied=False)
+    assert recorder.run.total.quantile(1.0) == pytest.approx(0.0123, rel=0.001)
+    assert (recorder.run.total.observed, recorder.run.service.observed) == (1, 2)
+    assert recorder.run.lateness.max == 0.001
+    assert recorder.lateness.total == 2  # Prometheus's only grow

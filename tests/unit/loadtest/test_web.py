@@ -12,9 +12,9 @@ from flask.testing import FlaskClient
 from loadtest.account import COUNTS
 from loadtest.director import Director
 from loadtest.recorder import Recorder
-from loadtest.report import Report
 from loadtest.settings import LoadSettings
 from loadtest.web import RunCounts, attach
+from loadtest.worker_report import Report
 
 
 class FakeRunner:

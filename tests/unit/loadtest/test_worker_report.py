@@ -1,15 +1,17 @@
 """Reports of workers and their sum, and the metrics made of them, by value."""
 
 import json
+import math
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from loadtest.account import Account
+from loadtest.analysis.samples import End
 from loadtest.metrics import registry
 from loadtest.recorder import Recorder
-from loadtest.report import FRESH_SECONDS, Report, WorkerReports
+from loadtest.worker_report import FRESH_SECONDS, Report, WorkerReports
 from slo import names
 from slo.buckets import duration_edges
 
@@ -21,9 +23,10 @@ def busy_report(now: float = 10.0) -> Report:
     account, recorder = Account(), Recorder(EDGES, ("/predict",))
     done = account.start(9.0)
     account.start(9.5)
-    account.drop()
-    account.finish(done, ok=True)
-    recorder.lateness.observe(0.02)
+    account.drop(1.0, 1.0)
+    account.finish(done, End.OK)
+    recorder.begin_run()
+    recorder.dispatched(0.02)
     recorder.observe("/predict", "ok", 0.04, 0.02)
     return Report.of(account, recorder, rate=30.0, now=now)
 
@@ -118,3 +121,68 @@ def test_a_report_can_travel_as_json() -> None:
     workers = WorkerReports(EDGES, ("/predict",), lambda: 0.0)
     workers.receive("a", json.loads(json.dumps(busy_report().packed())))
     assert exported(workers.sum()) == exported(busy_report())
+
+
+def test_the_figures_of_a_run_are_over_all_its_arrivals() -> None:
+    run = busy_report().run
+    assert run.counts == {"offered": 3, "started": 2, "dropped": 1, "completed": 1, "failed": 0, "unfinished": 0}
+    assert (run.total.total, run.total.lost, run.total.max) == (2, 1, math.inf)  # the one in flight has not ended
+    assert run.total.quantile(0.5) == pytest.approx(0.04, rel=0.001)
+    assert run.service.max == run.lateness.max == 0.02
+    assert busy_report().ages.max == 0.5
+
+
+def test_a_run_begins_with_nothing() -> None:
+    account, recorder = Account(), Recorder(EDGES, ("/predict",))
+    account.drop(1.0, 1.0)
+    recorder.observe("/predict", "ok", 9.0, 9.0)
+    recorder.begin_run()
+    before = account.counts()
+    account.finish(account.start(2.0), End.CONNECTION)
+    account.cut_short(account.start(2.0))
+    recorder.observe("/predict", "failed", 1.0, 1.0, replied=False)
+    run = Report.of(account, recorder, 0.0, 3.0, before).run
+    assert (run.counts["offered"], run.counts["dropped"], run.counts["failed"], run.counts["unfinished"]) == (
+        2,
+        0,
+        1,
+        1,
+    )
+    assert (run.total.total, run.total.lost) == (2, 2)
+    assert run.service.total == 0  # what got no reply has no service time
+    assert recorder.totals["/predict", "ok"].total == 1  # while Prometheus's counts only grow
+
+
+def test_workers_add_up_the_figures_of_a_run() -> None:
+    workers = WorkerReports(EDGES, ("/predict",), lambda: 0.0)
+    for name, share in (("a", 0.2), ("b", 0.7), ("c", 0.1)):
+        workers.receive(name, {**busy_report().packed(), "cpu_share": share})
+    whole = workers.sum()
+    assert (whole.run.total.total, whole.run.total.lost, whole.run.service.total) == (6, 3, 3)
+    assert whole.run.counts["offered"] == 9
+    assert whole.ages.total == 3
+    assert whole.cpu_share == 0.7  # the busiest decides
+
+
+def test_reports_of_the_run_before_say_nothing_about_this_one() -> None:
+    """Workers hear of a start a little later than the master, and until then tell the old story."""
+    workers = WorkerReports(EDGES, ("/predict",), lambda: 0.0)
+    old = busy_report().packed()
+    workers.receive("a", old)
+    workers.begin_run()
+    workers.receive("a", old)
+    assert workers.sum().run.counts["offered"] == 0
+    assert workers.sum().counts["offered"] == 3  # which counts all runs
+    workers.receive("a", {**old, "run": {**old["run"], "number": old["run"]["number"] + 1}})
+    workers.receive("joined later", old)
+    assert workers.sum().run.counts["offered"] == 6
+
+
+def test_a_worker_that_falls_silent_under_load_is_lost_one_that_had_none_is_not() -> None:
+    clock = [0.0]
+    workers = WorkerReports(EDGES, ("/predict",), lambda: clock[0])
+    workers.receive("killed", busy_report().packed())
+    workers.receive("gone home", {**busy_report().packed(), "rate": 0.0})
+    assert workers.sum().workers_lost == 0
+    clock[0] = FRESH_SECONDS + 1
+    assert workers.sum().workers_lost == 1
