@@ -89,7 +89,8 @@ class Samples:
     @property
     def success_seconds(self) -> Floats:
         """Total times of the arrivals that ended OK, and only those: fewer entries than rows."""
-        return self.total_seconds[self.ends == End.OK]
+        seconds: Floats = self.total_seconds[self.ends == End.OK]
+        return seconds
 
     @cached_property
     def lateness_seconds(self) -> Floats:
