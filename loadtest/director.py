@@ -3,28 +3,51 @@
 Lives at the master, or in a local Locust, where the only worker is itself.
 """
 
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import gevent
 
-from loadtest.generator import PLAN_MESSAGE
+from loadtest.generator import PLAN_MESSAGE, PROBLEM_MESSAGE
 from loadtest.settings import LoadSettings
 
 WATCH_SECONDS: Final = 0.5
 _GOING: Final = ("spawning", "running")  # Locust's names of a run's states
 _PRESENT: Final = ("ready", "spawning", "running")  # and of those of a worker that takes part
 
+log = logging.getLogger(__name__)
+
 
 class Director:
     """Holds the settings in force and hands out shares."""
 
-    def __init__(self, environment: Any) -> None:
+    def __init__(
+        self,
+        environment: Any,
+        clock: Callable[[], float] = time.monotonic,
+        on_lost: Callable[[str], None] | None = None,
+    ) -> None:
+        """`on_lost` is told the id of each worker that has gone in mid-run, before its share goes to the others."""
         self._environment = environment
+        self._clock = clock
+        self._on_lost = on_lost
         self._shared: tuple[str, ...] = ()
+        self._settings: LoadSettings | None = None  # in force
+        self._began = 0.0  # when the curve's time began
+        self._seconds: float | None = None
+        self._samples: Path | None = None
+        self.problems: list[str] = []
+        """What kept workers from taking part in the run that goes on, or in the last one: a sentence each."""
+        self.lost: list[str] = []
+        """Workers that have gone in the run that goes on, or in the last one."""
 
     def start(self) -> gevent.Greenlet:
         """Listen to Locust, and watch workers come and go in a greenlet, which is given back."""
         self._environment.events.test_start.add_listener(self._on_test_start)
+        self._environment.runner.register_message(PROBLEM_MESSAGE, self._on_problem)
         return gevent.spawn(self._watch)
 
     @property
@@ -37,15 +60,30 @@ class Director:
         """The settings as they stand in Locust's options, which its form and its command line both fill."""
         return LoadSettings().with_values(vars(self._environment.parsed_options))
 
+    def limit(self, seconds: float | None, samples: Path | None) -> None:
+        """For the runs from now on: the load ends after so many seconds; a row per arrival goes into this folder."""
+        self._seconds, self._samples = seconds, samples
+
     def share_out(self) -> None:
-        """Tell every worker the settings and its share."""
+        """Tell every worker the settings, its share, and how far the load has come."""
         settings = self.settings
+        now = self._clock()
+        if self._settings is None or not settings.same_arrivals(self._settings):
+            self._began = now  # another curve begins at its beginning; the same one goes on where it is
+        self._settings = settings
         environment = self._environment
         # Requests under way may end in their own time, so that the account closes without loose ends.
         environment.stop_timeout = max(float(environment.parsed_options.stop_timeout), settings.timeout_seconds + 1)
         self._shared = self._workers()
         for index, worker in enumerate(self._shared):
-            plan = {"settings": settings.as_dict(), "index": index, "workers": len(self._shared)}
+            plan = {
+                "settings": settings.as_dict(),
+                "index": index,
+                "workers": len(self._shared),
+                "begun": now - self._began,
+                "seconds": self._seconds,
+                "samples": None if self._samples is None else str(self._samples),
+            }
             environment.runner.send_message(PLAN_MESSAGE, plan, client_id=worker)
 
     def _workers(self) -> tuple[str, ...]:
@@ -55,10 +93,26 @@ class Director:
         return tuple(sorted(client.id for client in clients.values() if client.state in _PRESENT))
 
     def _on_test_start(self, environment: Any, **_: Any) -> None:
+        self._settings = None
+        self.problems, self.lost = [], []
+        self.share_out()
+
+    def _on_problem(self, environment: Any, msg: Any) -> None:
+        self.problems.append(str(msg.data))
+        log.error("a worker cannot take part: %s", msg.data)
+
+    def check_workers(self) -> None:
+        """Deal the shares anew if a worker has come or gone in mid-run."""
+        if not self.running or (present := self._workers()) == self._shared:
+            return
+        for worker in self._shared:
+            if worker not in present:
+                self.lost.append(worker)
+                if self._on_lost is not None:
+                    self._on_lost(worker)
         self.share_out()
 
     def _watch(self) -> None:
         while True:
             gevent.sleep(WATCH_SECONDS)
-            if self.running and self._workers() != self._shared:
-                self.share_out()
+            self.check_workers()

@@ -6,8 +6,11 @@ the same message whether that is in this process or at the master.
 
 import logging
 import math
+import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import gevent
@@ -19,12 +22,15 @@ from loadtest.connection import Connection
 from loadtest.cpu import CpuShare
 from loadtest.recorder import Recorder
 from loadtest.rows import PATH, prepared_requests
+from loadtest.sample_file import SUFFIX, SampleFileError, SampleWriter
 from loadtest.scheduler import ArrivalTaker, Scheduler
 from loadtest.settings import LoadSettings, parse_rows
 from loadtest.target import parse_target
 from loadtest.worker_report import Report
 
-PLAN_MESSAGE: Final = "load_plan"  # {"settings": …, "index": …, "workers": …}
+# What the director tells: {"settings": …, "index": …, "workers": …, "begun": …, "seconds": … or None, "samples": … or None}
+PLAN_MESSAGE: Final = "load_plan"
+PROBLEM_MESSAGE: Final = "load_problem"  # why this process cannot take part: a sentence
 REPORT_KEY: Final = "load"  # in the reports that workers send to the master anyway
 METHOD: Final = "POST"
 
@@ -48,8 +54,14 @@ class LoadGenerator:
         self.settings = LoadSettings()
         self.requests: tuple[bytes, ...] = ()
         """Prepared requests; arrival k sends number k modulo their count."""
+        self.name = PATH
+        """Under which requests are counted."""
         self._environment = environment
         self._share: Share | None = None  # None until the director has said
+        self._begun = 0.0  # how far the load had come when it did
+        self._seconds = math.inf  # after how long it ends
+        self._samples_folder: Path | None = None
+        self._samples: SampleWriter | None = None
         self._running = False
         self._waiter = Waiter()  # what the scheduler greenlet waits for
         self._told: set[int] = set()
@@ -62,6 +74,7 @@ class LoadGenerator:
         events = self._environment.events
         events.test_start.add_listener(self._on_test_start)
         events.test_stopping.add_listener(self._on_test_stopping)
+        events.test_stop.add_listener(self._on_test_stop)
         self._environment.runner.register_message(PLAN_MESSAGE, self._on_plan)
         return gevent.spawn(self._run)
 
@@ -99,10 +112,14 @@ class LoadGenerator:
         share = Share(data["index"], data["workers"])
         unchanged = self._share == share and settings.same_arrivals(self.settings)
         self.settings, self._share = settings, share
-        if self._running:
+        self._begun = data["begun"]
+        self._seconds = math.inf if data["seconds"] is None else data["seconds"]
+        self._samples_folder = None if data["samples"] is None else Path(data["samples"])
+        # A new cap or another timeout must not begin a ramp again.
+        if self._running and not unchanged:
+            self._take_part()
+        elif self._running:
             self._prepare()
-            if not unchanged:  # a new cap or another timeout must not begin a ramp again
-                self._follow(share)
 
     def _on_test_start(self, environment: Any, **_: Any) -> None:
         self._running = True
@@ -110,14 +127,18 @@ class LoadGenerator:
         self._before_run = self.account.counts()
         self.recorder.begin_run()
         self._cpu.begin()
-        if self._share is not None:
-            self._prepare()
-            self._follow(self._share)
+        self._take_part()
 
     def _on_test_stopping(self, environment: Any, **_: Any) -> None:
         self._running = False
         self._share = None
         self.scheduler.stop()
+
+    def _on_test_stop(self, environment: Any, **_: Any) -> None:
+        if self._samples is not None:
+            self.account.keep(None)
+            self._samples.close()
+            self._samples = None
 
     # --- the greenlet ---
 
@@ -142,11 +163,17 @@ class LoadGenerator:
     def _wake(self) -> None:
         gevent.get_hub().loop.run_callback(self._waiter.switch, None)
 
+    def _take_part(self) -> None:
+        share = self._share
+        if share is not None and self._prepare() and self._keep_samples(share):
+            self._follow(share)
+
     def _follow(self, share: Share) -> None:
-        self.scheduler.follow(self.settings.plan(share))
+        self.scheduler.follow(replace(self.settings.plan(share), begun=self._begun), self._seconds)
         self._wake()
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> bool:
+        """Make the requests that the settings ask for, unless they are there; False if that cannot be done."""
         host, port = parse_target(self._environment.host)
         settings = self.settings
         wanted = (host, port, settings.rows_per_request, settings.seed, settings.timeout_seconds)
@@ -154,11 +181,29 @@ class LoadGenerator:
             sizes = parse_rows(settings.rows_per_request)
             self.requests = prepared_requests(f"{host}:{port}", sizes, settings.seed, settings.timeout_seconds)
             self._prepared_for = wanted
+        return True
+
+    def _keep_samples(self, share: Share) -> bool:
+        if self._samples_folder is None or self._samples is not None:
+            return True
+        try:
+            path = self._samples_folder / f"worker-{share.index}-{os.getpid()}{SUFFIX}"
+            self._samples = SampleWriter(path, share.index)
+        except SampleFileError as error:
+            self._cannot(error)
+            return False
+        self.account.keep(self._samples)
+        return True
+
+    def _cannot(self, why: object) -> None:
+        """This process takes no part in the load: say so where people look."""
+        self.scheduler.stop()
+        self._environment.runner.send_message(PROBLEM_MESSAGE, str(why))
 
     def _dropped(self) -> None:
         self._environment.events.request.fire(
             request_type=METHOD,
-            name=PATH,
+            name=self.name,
             response_time=None,  # it has none; Locust counts it as a failure and leaves it out of its percentiles
             response_length=0,
             exception=NoFreeUser(),

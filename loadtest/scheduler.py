@@ -30,6 +30,8 @@ class Scheduler:
         self._on_drop = on_drop
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
+        self._seconds = math.inf  # of the curve's time, after which no arrival is due any more
+        self._end = math.inf  # the same as an instant
         # A dict is a stack (popitem) from which anyone can leave in constant time. Last in, first out: the same few
         # connections stay warm, and the number of those in use shows how many the load needs.
         self._idle: dict[ArrivalTaker, None] = {}
@@ -51,12 +53,16 @@ class Scheduler:
             del self._idle[user]
         return was_idle
 
-    def follow(self, plan: Plan) -> None:
-        """Start with a plan, or go on from now with another one."""
+    def follow(self, plan: Plan, seconds: float = math.inf) -> None:
+        """Start with a plan, or go on from now with another one; the load ends after `seconds` of the curve's time."""
+        self._seconds = seconds
         if self._schedule is not None:
             now = self._clock()
             self._release_due(now)
+            while self._schedule.next <= now:  # beyond the end: not part of the load
+                self._schedule.take()
             self._schedule.edit(plan, now)
+            self._end = now + seconds - plan.begun
         self._plan = plan
 
     def stop(self) -> None:
@@ -71,23 +77,32 @@ class Scheduler:
             if self._plan is None or not self._idle:
                 return math.inf
             # The schedule's time begins when there are users, so that no arrival comes before the first of them.
-            self._schedule = Schedule(self._plan, self._clock())
+            now = self._clock()
+            self._schedule = Schedule(self._plan, now)
+            self._end = now + self._seconds - self._plan.begun
+            self._account.begin(now - self._plan.begun)
         self._release_due(self._clock())
-        return self._schedule.next - self._clock()
+        return self._schedule.next - self._clock() if self._schedule.next < self._end else math.inf
+
+    @property
+    def end(self) -> float | None:
+        """The instant from which on no arrival is due any more, maybe inf; None before the first user."""
+        return None if self._schedule is None else self._end
 
     def rate(self) -> float:
         """Arrivals per second that this worker has to start now."""
-        return self._schedule.rate(self._clock()) if self._schedule is not None else 0.0
+        now = self._clock()
+        return self._schedule.rate(now) if self._schedule is not None and now < self._end else 0.0
 
     def _release_due(self, now: float) -> None:
         # `now` is read once: were it read in the loop, a generator too slow for its rate would never leave it.
         schedule = self._schedule
         assert schedule is not None
-        while schedule.next <= now:
+        while schedule.next <= now and schedule.next < self._end:
             scheduled = schedule.take()
             if self._idle:
                 user, _ = self._idle.popitem()
                 user.take_arrival(self._account.start(scheduled), scheduled)
             else:
-                self._account.drop()
+                self._account.drop(scheduled, now)
                 self._on_drop()

@@ -9,10 +9,12 @@ from locust import User, task
 from locust.exception import StopUser
 from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
-from loadtest.connection import ExchangeFailed
+from loadtest.analysis.samples import End
+from loadtest.connection import ExchangeFailed, RequestTimedOut
 from loadtest.generator import METHOD, LoadGenerator
 from loadtest.recorder import outcome_of
-from loadtest.rows import PATH
+
+_ENDS = {"ok": End.OK, "client_error": End.CLIENT_ERROR, "shed": End.SHED, "failed": End.FAILED}
 
 
 class BadStatus(Exception):
@@ -42,6 +44,7 @@ class LeanUser(User):
         load = self.load
         failure: Exception | None = None
         status: int | None = None
+        kind = ""
         sent = time.monotonic()
         load.recorder.dispatched(sent - scheduled)
         try:
@@ -49,21 +52,24 @@ class LeanUser(User):
                 load.requests[number % len(load.requests)], load.settings.timeout_seconds
             )
         except ExchangeFailed as error:
-            outcome, failure = "failed", error
+            outcome, failure, kind = "failed", error, error.text
+            end = End.TIMED_OUT if isinstance(error, RequestTimedOut) else End.CONNECTION
         except BaseException:  # the user is stopped by force; whatever it is, the arrival has its end
             load.account.cut_short(number)
             raise
         else:
             outcome = outcome_of(status)
+            end = _ENDS[outcome]
             if outcome != "ok":
                 failure = BadStatus(status)
+                kind = str(failure)
                 load.tell_once(status, self._connection.error_body)
         done = time.monotonic()
-        load.account.finish(number, outcome == "ok")
-        load.recorder.observe(PATH, outcome, done - scheduled, done - sent, replied=status is not None)
+        load.account.finish(number, end, kind, sent, done)
+        load.recorder.observe(load.name, outcome, done - scheduled, done - sent, replied=status is not None)
         self.environment.events.request.fire(
             request_type=METHOD,
-            name=PATH,
+            name=load.name,
             response_time=(done - scheduled) * 1000,
             response_length=self._connection.body_bytes,
             exception=failure,

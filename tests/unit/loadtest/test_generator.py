@@ -28,17 +28,21 @@ class World:
     def __init__(self) -> None:
         self.listeners: dict[str, Callable[..., None]] = {}
         self.environment = SimpleNamespace(
-            events=SimpleNamespace(test_start=Hook(), test_stopping=Hook(), request=Hook()),
+            events=SimpleNamespace(test_start=Hook(), test_stopping=Hook(), test_stop=Hook(), request=Hook()),
             runner=SimpleNamespace(register_message=self.listeners.__setitem__),
             host="http://127.0.0.1:8000",
         )
         self.generator = LoadGenerator(self.environment, (0.1, 1.0))
         self.greenlet = self.generator.start()
         self.followed: list[Any] = []
-        self.generator.scheduler.follow = self.followed.append  # type: ignore[method-assign]
+        self.generator.scheduler.follow = self.follow  # type: ignore[method-assign]
 
-    def plan(self, **values: Any) -> None:
-        data = {"settings": LoadSettings().with_values(values).as_dict(), "index": 0, "workers": 1}
+    def follow(self, plan: Any, seconds: float) -> None:
+        self.followed.append(plan)
+
+    def plan(self, samples: str | None = None, **values: Any) -> None:
+        settings = LoadSettings().with_values(values).as_dict()
+        data = {"settings": settings, "index": 0, "workers": 1, "begun": 0.0, "seconds": None, "samples": samples}
         self.listeners["load_plan"](environment=self.environment, msg=SimpleNamespace(data=data))
 
     def begin(self) -> None:

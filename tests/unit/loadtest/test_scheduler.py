@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadtest.account import COUNTS, Account
+from loadtest.analysis.samples import End
 from loadtest.arrivals import Plan, constant
 from loadtest.scheduler import Scheduler
 
@@ -111,7 +112,7 @@ def test_a_stalled_server_is_followed_by_no_burst(world: World) -> None:
         world.go_to(tick / 100)  # a whole second of stall: nobody comes back
     assert (world.account.started, world.account.dropped) == (3, 7)
     for number, user in enumerate(users):
-        world.account.finish(number, ok=True)
+        world.account.finish(number, End.OK)
         world.scheduler.join(user)
     world.go_to(1.05)
     assert world.account.offered == 10
@@ -195,8 +196,8 @@ def test_every_arrival_is_accounted_for_whatever_happens(events: list[tuple[str,
     seen: set[int] = set()
     world.scheduler.run_once()
     endings: dict[str, Callable[[int], None]] = {
-        "ok": lambda number: world.account.finish(number, ok=True),
-        "failed": lambda number: world.account.finish(number, ok=False),
+        "ok": lambda number: world.account.finish(number, End.OK),
+        "failed": lambda number: world.account.finish(number, End.FAILED, "HTTP 500"),
         "cut": world.account.cut_short,
     }
     for event, seconds, which in events:
@@ -229,9 +230,9 @@ def test_every_arrival_is_accounted_for_whatever_happens(events: list[tuple[str,
 
 def test_counts_by_name() -> None:
     account = Account()
-    account.drop()
-    account.finish(account.start(1.0), ok=True)
-    account.finish(account.start(1.0), ok=False)
+    account.drop(1.0, 1.0)
+    account.finish(account.start(1.0), End.OK)
+    account.finish(account.start(1.0), End.FAILED, "HTTP 500")
     account.cut_short(account.start(1.0))
     account.start(2.0)
     assert account.counts() == dict(zip(COUNTS, (5, 4, 1, 1, 1, 1), strict=True))
