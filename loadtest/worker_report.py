@@ -70,6 +70,7 @@ class Report:
     rate: float = 0.0
     cpu_share: float = 0.0  # of one core; of several workers the largest
     workers_lost: int = 0  # those that fell silent while they had a load
+    kinds: dict[str, int] = field(default_factory=dict)  # failures by what they were, since the process started
     ages: Hdr = field(default_factory=Hdr)  # seconds for which the requests in flight have been due
     run: RunFigures = field(default_factory=RunFigures)
 
@@ -92,6 +93,7 @@ class Report:
             account.oldest_seconds(now),
             rate,
             cpu_share,
+            kinds=dict(account.kinds),
             ages=_ages(account.in_flight.values(), now),
             run=RunFigures.of(recorder.run, counts, before_run or {}),
         )
@@ -104,6 +106,7 @@ class Report:
             "oldest_seconds": self.oldest_seconds,
             "rate": self.rate,
             "cpu_share": self.cpu_share,
+            "kinds": self.kinds,
             "ages": self.ages.packed(),
             "run": self.run.packed(),
             "histograms": self.recorder.packed(),
@@ -155,6 +158,8 @@ class WorkerReports:
             whole.recorder.add(packed["histograms"])
             for name in COUNTS:
                 whole.counts[name] += packed["counts"][name]
+            for kind, count in packed["kinds"].items():
+                whole.kinds[kind] = whole.kinds.get(kind, 0) + count
             if packed["run"]["number"] != self._before.get(worker):
                 whole.run.add(RunFigures.unpacked(packed["run"]))
             if now - at <= FRESH_SECONDS:
