@@ -4,14 +4,18 @@ Lives at the master, or in a local Locust, where the only worker is itself.
 """
 
 import logging
+import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import gevent
 
+from loadtest.arrivals import Share
 from loadtest.generator import PLAN_MESSAGE, PROBLEM_MESSAGE
+from loadtest.sample_file import SUFFIX
 from loadtest.settings import LoadSettings
 
 WATCH_SECONDS: Final = 0.5
@@ -37,11 +41,12 @@ class Director:
         self._shared: tuple[str, ...] = ()
         self._settings: LoadSettings | None = None  # in force
         self._began = 0.0  # when the curve's time began
+        self._dealt_at = 0.0  # of the curve's time, when the shares in force were handed out
         self._seconds: float | None = None
         self._samples: Path | None = None
         self.problems: list[str] = []
         """What kept workers from taking part in the run that goes on, or in the last one: a sentence each."""
-        self.lost: list[str] = []
+        self.lost: list[LostWorker] = []
         """Workers that have gone in the run that goes on, or in the last one."""
 
     def start(self) -> gevent.Greenlet:
@@ -68,21 +73,20 @@ class Director:
         """Tell every worker the settings, its share, and how far the load has come."""
         settings = self.settings
         now = self._clock()
-        if self._settings is None or not settings.same_arrivals(self._settings):
-            self._began = now  # another curve begins at its beginning; the same one goes on where it is
-        self._settings = settings
+        begun = 0.0 if self._settings is None else settings.begun_after(self._settings, now - self._began)
+        self._settings, self._began = settings, now - begun
         environment = self._environment
         # Requests under way may end in their own time, so that the account closes without loose ends.
         environment.stop_timeout = max(float(environment.parsed_options.stop_timeout), settings.timeout_seconds + 1)
-        self._shared = self._workers()
+        self._shared, self._dealt_at = self._workers(), begun
         for index, worker in enumerate(self._shared):
             plan = {
                 "settings": settings.as_dict(),
                 "index": index,
                 "workers": len(self._shared),
-                "begun": now - self._began,
+                "begun": begun,
                 "seconds": self._seconds,
-                "samples": None if self._samples is None else str(self._samples),
+                "samples": None if self._samples is None else str(sample_path(self._samples, worker)),
             }
             environment.runner.send_message(PLAN_MESSAGE, plan, client_id=worker)
 
@@ -105,14 +109,18 @@ class Director:
         """Deal the shares anew if a worker has come or gone in mid-run."""
         if not self.running or (present := self._workers()) == self._shared:
             return
-        for worker in self._shared:
+        until = self._clock() - self._began
+        for index, worker in enumerate(self._shared):
             if worker not in present:
-                self.lost.append(worker)
-                if self._on_lost is not None:
-                    self._on_lost(worker)
+                self.lost.append(LostWorker(worker, Share(index, len(self._shared)), self._dealt_at, until))
         self.share_out()
 
     def _watch(self) -> None:
         while True:
             gevent.sleep(WATCH_SECONDS)
             self.check_workers()
+
+
+def sample_path(folder: Path, worker: str) -> Path:
+    """Where the samples of the worker with that id are."""
+    return folder / (re.sub(r"[^\w.-]", "_", worker) + SUFFIX)

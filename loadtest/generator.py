@@ -6,7 +6,6 @@ the same message whether that is in this process or at the master.
 
 import logging
 import math
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,13 +21,13 @@ from loadtest.connection import Connection
 from loadtest.cpu import CpuShare
 from loadtest.recorder import Recorder
 from loadtest.rows import PATH, prepared_requests
-from loadtest.sample_file import SUFFIX, SampleFileError, SampleWriter
+from loadtest.sample_file import SampleFileError, SampleWriter
 from loadtest.scheduler import ArrivalTaker, Scheduler
 from loadtest.settings import LoadSettings, parse_rows
 from loadtest.target import parse_target
 from loadtest.worker_report import Report
 
-# What the director tells: {"settings": …, "index": …, "workers": …, "begun": …, "seconds": … or None, "samples": … or None}
+# What the director tells: settings, index, workers, begun, and seconds and samples or None
 PLAN_MESSAGE: Final = "load_plan"
 PROBLEM_MESSAGE: Final = "load_problem"  # why this process cannot take part: a sentence
 REPORT_KEY: Final = "load"  # in the reports that workers send to the master anyway
@@ -60,7 +59,7 @@ class LoadGenerator:
         self._share: Share | None = None  # None until the director has said
         self._begun = 0.0  # how far the load had come when it did
         self._seconds = math.inf  # after how long it ends
-        self._samples_folder: Path | None = None
+        self._samples_path: Path | None = None
         self._samples: SampleWriter | None = None
         self._running = False
         self._waiter = Waiter()  # what the scheduler greenlet waits for
@@ -114,7 +113,7 @@ class LoadGenerator:
         self.settings, self._share = settings, share
         self._begun = data["begun"]
         self._seconds = math.inf if data["seconds"] is None else data["seconds"]
-        self._samples_folder = None if data["samples"] is None else Path(data["samples"])
+        self._samples_path = None if data["samples"] is None else Path(data["samples"])
         # A new cap or another timeout must not begin a ramp again.
         if self._running and not unchanged:
             self._take_part()
@@ -184,14 +183,14 @@ class LoadGenerator:
         return True
 
     def _keep_samples(self, share: Share) -> bool:
-        if self._samples_folder is None or self._samples is not None:
+        if self._samples_path is None or self._samples is not None:
             return True
         try:
-            path = self._samples_folder / f"worker-{share.index}-{os.getpid()}{SUFFIX}"
-            self._samples = SampleWriter(path, share.index)
+            self._samples = SampleWriter(self._samples_path, share.index)
         except SampleFileError as error:
             self._cannot(error)
             return False
+        self._samples.start(time.monotonic())  # the schedule, if there is one, will say it better
         self.account.keep(self._samples)
         return True
 

@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, NoReturn
 
 import gevent
@@ -17,12 +16,13 @@ from locust import events as locust_events
 from locust.runners import MasterRunner, WorkerRunner
 from prometheus_client import disable_created_metrics, make_wsgi_app
 
+from loadtest.arguments import add_settings
 from loadtest.director import Director
 from loadtest.figures import bucket_response_time
 from loadtest.generator import REPORT_KEY, LoadGenerator
 from loadtest.metrics import registry
 from loadtest.rows import PATH, RowsError, digit_rows
-from loadtest.settings import ARRIVALS, LoadSettings, SettingsError
+from loadtest.settings import LoadSettings, SettingsError
 from loadtest.target import TargetError, parse_target
 from loadtest.user import ClosedLoopUser, OpenLoopUser
 from loadtest.web import RunCounts, attach
@@ -69,14 +69,7 @@ def port_from(environment: Mapping[str, str], name: str, default: int) -> int:
 
 def add_arguments(parser: Any, **_: Any) -> None:
     """Every load setting, on the command line and in the form. Also called at each view of the form."""
-    for each in fields(LoadSettings):
-        parser.add_argument(
-            "--" + each.name.replace("_", "-"),
-            type=type(each.default),
-            default=each.default,
-            choices=ARRIVALS if each.name == "arrivals" else None,
-            help=each.metadata["help"].replace("%", "%%"),
-        )
+    add_settings(parser)
     # Loopback and the stack's ports unless somebody says otherwise; Locust's own defaults are all interfaces.
     parser.set_defaults(
         web_host="127.0.0.1",

@@ -4,7 +4,7 @@ A row is there from the moment its arrival is due and says "in flight" until its
 what a process wrote even if the process is killed, so that nothing has to be flushed and a lost worker loses nothing
 that it knew.
 
-    bytes 0–7 magic, 8–15 number of rows, 16–23 the instant at which the load began, 24– rows of `analysis.samples.SAMPLE`
+    bytes 0–7 magic, 8–15 number of rows, 16–23 when the load began, 24– rows of `analysis.samples.SAMPLE`
 
 Instants are the machine's monotonic clock, the same for all its processes.
 """
