@@ -1,12 +1,14 @@
-"""Requests ready to send: real rows of scikit-learn's handwritten digits as whole HTTP/1.1 messages in bytes."""
+"""Rows to send, as JSON, and bodies drawn from them by a seed: scikit-learn's handwritten digits where nobody says."""
 
 import gzip
 import importlib.util
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from loadtest.messages import head, message
 
 PATH: Final = "/predict"
 VARIETY: Final = 4_096  # requests prepared; arrival k sends number k modulo this
@@ -14,7 +16,7 @@ _MOST_BYTES: Final = 16_000_000  # of distinct requests
 
 
 class RowsError(Exception):
-    """The rows cannot be read: one sentence."""
+    """What is to be sent cannot be read or made: one sentence."""
 
 
 @cache
@@ -36,25 +38,39 @@ def digit_rows() -> tuple[str, ...]:
     return tuple("[" + ",".join(f"{float(value):g}" for value in line.split(",")[:-1]) + "]" for line in lines)
 
 
-def prepared_requests(
-    host: str, rows_per_request: Sequence[int], seed: int, timeout_seconds: float
+def instances(rows: Sequence[str]) -> bytes:
+    """The body that /predict takes, for rows of JSON."""
+    return ('{"instances":[' + ",".join(rows) + "]}").encode()
+
+
+def drawn(
+    rows: Sequence[str],
+    rows_per_request: Sequence[int],
+    seed: int,
+    write: Callable[[Sequence[str]], bytes],
+    besides_bytes: int = 0,
 ) -> tuple[bytes, ...]:
-    """`VARIETY` requests for `host` ("name:port"): sizes and rows drawn by the seed."""
-    rows = digit_rows()
+    """`VARIETY` of what `write` makes of some rows: sizes and rows drawn by the seed.
+
+    Fewer distinct ones, each used several times, where all would be larger than 16 MB; `besides_bytes` is what comes
+    to each besides its rows.
+    """
     draw = random.Random(f"{seed}/rows")
-    head = (
-        f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: application/json\r\n"
-        f"X-Request-Timeout-Ms: {max(1, round(timeout_seconds * 1000))}\r\n"
-    )
-    bytes_each = len(head) + sum(rows_per_request) / len(rows_per_request) * len(rows[0])
+    bytes_each = besides_bytes + sum(rows_per_request) / len(rows_per_request) * len(rows[0])
     distinct = max(len(rows_per_request), min(VARIETY, int(_MOST_BYTES / bytes_each)))
-    made = []
-    for index in range(distinct):
-        # Sizes in turn, so that few but large requests still have the mix asked for.
-        chosen = draw.choices(rows, k=rows_per_request[index % len(rows_per_request)])
-        body = '{"instances":[' + ",".join(chosen) + "]}"
-        made.append(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode("ascii"))
+    # Sizes in turn, so that few but large requests still have the mix asked for.
+    made = [write(draw.choices(rows, k=rows_per_request[index % len(rows_per_request)])) for index in range(distinct)]
     sizes = len(rows_per_request)
     whole = [made[draw.randrange(distinct // sizes) * sizes + index % sizes] for index in range(VARIETY)]
     draw.shuffle(whole)
     return tuple(whole)
+
+
+def prepared_requests(
+    host: str, rows_per_request: Sequence[int], seed: int, timeout_seconds: float
+) -> tuple[bytes, ...]:
+    """`VARIETY` requests of digits to /predict at `host` ("name:port")."""
+    start = head(PATH, host, timeout_seconds)
+    return drawn(
+        digit_rows(), rows_per_request, seed, lambda rows: message(start, instances(rows)), besides_bytes=len(start)
+    )

@@ -15,7 +15,7 @@ BAD = [
     ("rate", "100001", "rate is '100001'; expected a number above 0 and at most 100000 arrivals per second"),
     ("rate", "many", "rate is 'many'; expected a number above 0 and at most 100000 arrivals per second"),
     ("rate", "", "rate is ''; expected a number above 0 and at most 100000 arrivals per second"),
-    ("arrivals", "trace", "arrivals is 'trace'; expected one of constant, poisson, ramp, steps, spike"),
+    ("arrivals", "burst", "arrivals is 'burst'; expected one of constant, poisson, ramp, steps, spike, trace"),
     ("seed", "-1", "seed is '-1'; expected a whole number from 0 to 9223372036854775807"),
     ("seed", "1.5", "seed is '1.5'; expected a whole number from 0 to 9223372036854775807"),
     ("seed", "²", "seed is '²'; expected a whole number from 0 to 9223372036854775807"),
