@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loadtest.analysis.order import rank
 from loadtest.analysis.samples import DROPPED, FAILED, End, Floats, Rows, Samples
 
 MAX_BINS: Final = 300
@@ -163,8 +164,7 @@ def _quantile(ordered: Floats, q: float) -> float | None:
     """The ⌈q·n⌉-th smallest; None when it is +∞ or when there are none."""
     if not ordered.size:
         return None
-    rank = math.ceil(q * ordered.size - 1e-9 * ordered.size)  # 0.07 · 100 is 7.000000000000001, which is the 7th
-    value = float(ordered[max(rank, 1) - 1])
+    value = float(ordered[rank(q, ordered.size) - 1])
     return value if math.isfinite(value) else None
 
 

@@ -1,0 +1,8 @@
+"""Pages for people from results: one run, and two side by side.
+
+A page is one file that needs no network: Plotly is inside it. In: results as `loadtest.analysis.result` builds them.
+"""
+
+from loadtest.analysis.report.page import html
+
+__all__ = ["html"]

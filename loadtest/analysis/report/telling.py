@@ -1,0 +1,205 @@
+"""What a report says in words and tables about one result: the part of a page that is not a plot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loadtest.analysis.order import percentile_name
+from loadtest.analysis.report.words import (
+    NOTHING,
+    count_text,
+    interval_text,
+    latency_text,
+    name_text,
+    rate_text,
+    seconds_text,
+    share_text,
+    span_text,
+    value_text,
+)
+
+MEANINGS: Final[Mapping[str, str]] = {
+    "PASS": "The service kept its objective under this load, and the load was what it was meant to be.",
+    "FAIL": "The service did not keep its objective. The load was what it was meant to be: it is the service's doing.",
+    "INVALID": "This run says nothing about the service, because the load was not what it was meant to be.",
+}
+ENDINGS: Final[Mapping[str, str]] = {
+    "aborted": "The run was ended early because the objective could no longer be kept.",
+    "interrupted": "The run was interrupted; this is what had been measured by then.",
+}
+CLOSED: Final = (
+    "In this load each user waited for its answer before it asked again. When the service stalls, such a load stops "
+    "asking: the requests that would have met the stall are never made, and the percentiles hide it. "
+    "Do not read them as what independent clients would see."
+)
+PERCENTILES: Final[Mapping[str, str]] = {
+    "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max", "mean": "mean",
+}  # fmt: skip
+COUNTS: Final[Mapping[str, str]] = {
+    "offered": "offered: due by the schedule",
+    "completed": "completed with success",
+    "failed": "failed, shed or timed out",
+    "dropped": "dropped: no user was free",
+    "in_flight_at_end": "in flight at the end",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One key figure."""
+
+    name: str
+    figure: str
+    detail: str
+    css: str = ""  # good | bad
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table: its heading and its cells."""
+
+    name: str
+    cells: list[str]
+    detail: str = ""
+
+
+def lost_share(result: Mapping[str, Any]) -> float:
+    """Share of the measured arrivals without a good answer."""
+    offered = result["measured"]["offered"]
+    return 1 - result["measured"]["completed"] / offered if offered else 0.0
+
+
+def is_closed(result: Mapping[str, Any]) -> bool:
+    return bool(result["arrivals"] == "closed")
+
+
+def cards(result: Mapping[str, Any]) -> list[Card]:
+    """The figures that a reader wants first."""
+    return [_latency(result), _kept(result), _throughput(result), _lost(result), _lateness(result)]
+
+
+def _latency(result: Mapping[str, Any]) -> Card:
+    p99, threshold = result["latency_seconds"]["p99"], result["slo"]["threshold_seconds"]
+    low, high = result["latency_p99_ci95"]
+    if p99 is None:
+        detail = f"{share_text(lost_share(result))} of the arrivals got no good answer"
+    elif low is None:
+        detail = f"SLO {seconds_text(threshold)}"
+    else:
+        detail = f"95% interval {interval_text(low, high)}; SLO {seconds_text(threshold)}"
+    held = p99 is not None and p99 <= threshold
+    return Card("p99, total time", latency_text(p99), detail, "good" if held else "bad")
+
+
+def _kept(result: Mapping[str, Any]) -> Card:
+    slo = result["slo"]
+    ratio = slo["ratio"]
+    if ratio is None:
+        return Card("good arrivals", NOTHING, "nothing was measured")
+    detail = f"within {seconds_text(slo['threshold_seconds'])}; the objective is {share_text(slo['objective'])}"
+    return Card("good arrivals", share_text(ratio), detail, "good" if ratio >= slo["objective"] else "bad")
+
+
+def _throughput(result: Mapping[str, Any]) -> Card:
+    sent = f"{rate_text(result['achieved_rate'])}/s were sent"
+    planned = "" if is_closed(result) else f", {rate_text(result['planned_rate'])}/s planned"
+    return Card("throughput", f"{rate_text(_completed_rate(result))}/s", f"completed; {sent}{planned}")
+
+
+def _completed_rate(result: Mapping[str, Any]) -> float | None:
+    span = result["duration_seconds"] - result["warmup_seconds"]
+    return result["measured"]["completed"] / span if span > 0 else None
+
+
+def _lost(result: Mapping[str, Any]) -> Card:
+    counts = result["measured"]
+    parts = [
+        f"{count_text(counts[name])} {what}"
+        for name, what in (("failed", "failed"), ("dropped", "dropped"), ("in_flight_at_end", "unanswered at the end"))
+        if counts[name]
+    ]
+    if not parts:
+        return Card("lost arrivals", "none", f"all {count_text(counts['offered'])} were answered with success")
+    return Card("lost arrivals", share_text(lost_share(result)), f"{', '.join(parts)}; each counts as ∞", "bad")
+
+
+def _lateness(result: Mapping[str, Any]) -> Card:
+    late, generator = result["dispatch_lateness_seconds"], result["generator"]
+    share = generator["cpu_share"]
+    used = "" if share is None else f"; its busiest process used {share:.0%} of a core"
+    detail = f"p99 of how late requests left, {seconds_text(late['max'])} at most{used}"
+    return Card("generator's lateness", seconds_text(late["p99"]), detail)
+
+
+def percentile_rows(result: Mapping[str, Any]) -> list[Row]:
+    """Total time over all, service time of replies, total time of successes only; columns as PERCENTILES."""
+    total, service, success = (
+        result[name] for name in ("latency_seconds", "service_seconds", "success_latency_seconds")
+    )
+    return [
+        Row(
+            "total time",
+            [latency_text(total[name]) if name in total else "" for name in PERCENTILES],
+            "all arrivals, from the scheduled instant; lost ones count as ∞",
+        ),
+        Row(
+            "service time",
+            [seconds_text(service[name]) if name in service else "" for name in PERCENTILES],
+            "requests with a reply, from the moment they were sent",
+        ),
+        Row(
+            "successes only",
+            [seconds_text(success.get(name)) for name in PERCENTILES],
+            "total time of what was answered with success: flatters a service that loses requests",
+        ),
+    ]
+
+
+def count_rows(result: Mapping[str, Any]) -> list[Row]:
+    """Whole run and measured part; the first line is the sum of the others."""
+    return [
+        Row(words, [count_text(result[name]), count_text(result["measured"][name])]) for name, words in COUNTS.items()
+    ]
+
+
+def excluded(result: Mapping[str, Any]) -> list[str]:
+    """What was left out of the measured part, in sentences."""
+    return [
+        f"Left out: {count_text(cut['samples'])} arrivals from {cut['from_seconds']:g} to {cut['to_seconds']:g} s "
+        f"({cut['why']})."
+        for cut in result["excluded"]
+    ]
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """The run in one line: what was asked of whom, for how long."""
+    if is_closed(result):
+        load = "closed-loop users"
+    else:
+        load = f"{result['arrivals']} arrivals, {rate_text(result['planned_rate'])}/s"
+    warmup = result["warmup_seconds"]
+    spent = span_text(result["duration_seconds"]) + (f" with {span_text(warmup)} of warm-up" if warmup else "")
+    return f"{load} · {spent} · {result['target']}"
+
+
+def facts(result: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Headed lists of how the run was made."""
+    slo, generator = result["slo"], result["generator"]
+    run = {
+        "target": result["target"],
+        "started at": result["started_at"].replace("T", " "),
+        "ended": result["ended"],
+        "duration": span_text(result["duration_seconds"]),
+        "warm-up": span_text(result["warmup_seconds"]),
+        "SLO": f"{percentile_name(slo['objective'])} within {seconds_text(slo['threshold_seconds'])}",
+        "arrivals": result["arrivals"],
+        "seed": value_text("seed", result["seed"]),
+        **{f"generator: {name_text(name)}": value_text(name, value) for name, value in generator.items()},
+    }
+    settings = {
+        name_text(name): value_text(name, value) for name, value in result["settings"].items() if name not in run
+    }
+    host = {name_text(name): value_text(name, value) for name, value in result["host"].items()}
+    versions = {name: value_text(name, value) for name, value in result["versions"].items()}
+    headed = {"This run": run, "Settings": settings, "Host": host, "Versions": versions}
+    return {heading: listed for heading, listed in headed.items() if listed}
