@@ -110,11 +110,19 @@ class Recorder:
     def observe(
         self, name: str, outcome: str, total_seconds: float, service_seconds: float, replied: bool = True
     ) -> None:
-        """One finished request. `replied` is False if no whole reply came: then it has no service time to speak of."""
+        """One finished request that is a whole arrival. Without a whole reply it has no service time to speak of."""
+        self.request(name, outcome, total_seconds, service_seconds)
+        self.arrival(outcome == "ok", total_seconds, service_seconds, replied)
+
+    def request(self, name: str, outcome: str, total_seconds: float, service_seconds: float) -> None:
+        """One finished request, for Prometheus."""
         name = self._bounded(name)
         self.totals[name, outcome].observe(total_seconds)
         self.services[name, outcome].observe(service_seconds)
-        if outcome == "ok":
+
+    def arrival(self, ok: bool, total_seconds: float, service_seconds: float, replied: bool) -> None:
+        """One finished arrival, for the figures of the run."""
+        if ok:
             self.run.total.observe(total_seconds)
         if replied:
             self.run.service.observe(service_seconds)
