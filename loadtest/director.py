@@ -25,19 +25,22 @@ _PRESENT: Final = ("ready", "spawning", "running")  # and of those of a worker t
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class LostWorker:
+    """A worker that has gone in mid-run."""
+
+    id: str
+    share: Share
+    begun: float  # of the load's time, when it was dealt its last share
+    until: float  # … and when that share went to the others
+
+
 class Director:
     """Holds the settings in force and hands out shares."""
 
-    def __init__(
-        self,
-        environment: Any,
-        clock: Callable[[], float] = time.monotonic,
-        on_lost: Callable[[str], None] | None = None,
-    ) -> None:
-        """`on_lost` is told the id of each worker that has gone in mid-run, before its share goes to the others."""
+    def __init__(self, environment: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._environment = environment
         self._clock = clock
-        self._on_lost = on_lost
         self._shared: tuple[str, ...] = ()
         self._settings: LoadSettings | None = None  # in force
         self._began = 0.0  # when the curve's time began

@@ -8,7 +8,6 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,15 +15,17 @@ import gevent
 from gevent.hub import Waiter
 
 from loadtest.account import Account
-from loadtest.arrivals import Share
+from loadtest.arrivals import Share, Trace
 from loadtest.connection import Connection
 from loadtest.cpu import CpuShare
+from loadtest.prepared import prepare, same_requests
 from loadtest.recorder import Recorder
-from loadtest.rows import PATH, prepared_requests
+from loadtest.rows import PATH, RowsError
 from loadtest.sample_file import SampleFileError, SampleWriter
 from loadtest.scheduler import ArrivalTaker, Scheduler
-from loadtest.settings import LoadSettings, parse_rows
+from loadtest.settings import LoadSettings
 from loadtest.target import parse_target
+from loadtest.trace_file import TraceError, read_trace
 from loadtest.worker_report import Report
 
 # What the director tells: settings, index, workers, begun, and seconds and samples or None
@@ -62,11 +63,15 @@ class LoadGenerator:
         self._samples_path: Path | None = None
         self._samples: SampleWriter | None = None
         self._running = False
+        self._following = False  # a plan of this run
         self._waiter = Waiter()  # what the scheduler greenlet waits for
         self._told: set[int] = set()
         self._before_run: dict[str, int] = self.account.counts()
         self._cpu = CpuShare(time.monotonic, time.process_time)
-        self._prepared_for: tuple[Any, ...] = ()
+        self._prepared_for: LoadSettings | None = None
+        self._prepared_target = ""
+        self._trace: Trace | None = None
+        self._traced: str | None = None  # the file that it was read from
 
     def start(self) -> gevent.Greenlet:
         """Listen to Locust and start the scheduler greenlet, which is given back."""
@@ -109,7 +114,7 @@ class LoadGenerator:
         data: Mapping[str, Any] = msg.data
         settings = LoadSettings().with_values(data["settings"])
         share = Share(data["index"], data["workers"])
-        unchanged = self._share == share and settings.same_arrivals(self.settings)
+        unchanged = self._following and self._share == share and settings.same_arrivals(self.settings)
         self.settings, self._share = settings, share
         self._begun = data["begun"]
         self._seconds = math.inf if data["seconds"] is None else data["seconds"]
@@ -129,7 +134,7 @@ class LoadGenerator:
         self._take_part()
 
     def _on_test_stopping(self, environment: Any, **_: Any) -> None:
-        self._running = False
+        self._running = self._following = False
         self._share = None
         self.scheduler.stop()
 
@@ -168,18 +173,28 @@ class LoadGenerator:
             self._follow(share)
 
     def _follow(self, share: Share) -> None:
-        self.scheduler.follow(replace(self.settings.plan(share), begun=self._begun), self._seconds)
+        self.scheduler.follow(self.settings.plan(share, self._begun, self._trace), self._seconds)
+        self._following = True
         self._wake()
 
     def _prepare(self) -> bool:
         """Make the requests that the settings ask for, unless they are there; False if that cannot be done."""
-        host, port = parse_target(self._environment.host)
-        settings = self.settings
-        wanted = (host, port, settings.rows_per_request, settings.seed, settings.timeout_seconds)
-        if wanted != self._prepared_for:
-            sizes = parse_rows(settings.rows_per_request)
-            self.requests = prepared_requests(f"{host}:{port}", sizes, settings.seed, settings.timeout_seconds)
-            self._prepared_for = wanted
+        settings, target = self.settings, self._environment.host
+        try:
+            if self._prepared_for is None or not (
+                target == self._prepared_target and same_requests(settings, self._prepared_for)
+            ):
+                prepared = prepare(settings, target)
+                self.requests, self.name = prepared.requests, prepared.name
+                self._prepared_for, self._prepared_target = settings, target
+                log.info("%s", prepared.said)
+            if settings.arrivals != "trace":
+                self._trace = self._traced = None
+            elif self._traced != settings.trace:
+                self._trace, self._traced = read_trace(settings.trace), settings.trace
+        except (RowsError, TraceError) as error:
+            self._cannot(error)
+            return False
         return True
 
     def _keep_samples(self, share: Share) -> bool:
@@ -197,6 +212,7 @@ class LoadGenerator:
     def _cannot(self, why: object) -> None:
         """This process takes no part in the load: say so where people look."""
         self.scheduler.stop()
+        self._following = False
         self._environment.runner.send_message(PROBLEM_MESSAGE, str(why))
 
     def _dropped(self) -> None:

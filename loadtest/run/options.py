@@ -44,7 +44,7 @@ class RunOptions:
     user: str  # a file with a user class of one's own, maybe with :Class after it
 
 
-class _Parser(configargparse.ArgumentParser):
+class _Parser(configargparse.ArgumentParser):  # type: ignore[misc]
     def error(self, message: str) -> NoReturn:
         """argparse would end with 2, which is INVALID here."""
         raise UsageError(message)

@@ -1,13 +1,17 @@
 """A process's load generator follows Locust's events and the director's plans. Nothing here runs a greenlet."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from loadtest.generator import LoadGenerator, NoFreeUser
+from loadtest.prepared import prepare
+from loadtest.sample_file import read_rows
 from loadtest.settings import LoadSettings
+from loadtest.shapes import NotAsked
 
 
 class Hook:
@@ -52,8 +56,13 @@ class World:
         self.environment.events.test_stopping.fire(environment=self.environment)
 
 
+def refuse(host: str, port: int, path: str, headers: Any) -> Any:
+    raise NotAsked("nobody is there")
+
+
 @pytest.fixture
-def world() -> Iterator[World]:
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr("loadtest.generator.prepare", lambda settings, target: prepare(settings, target, refuse))
     made = World()
     yield made
     made.greenlet.kill(block=False)
@@ -111,3 +120,31 @@ def test_what_is_refused_is_told_once_per_status_and_run(world: World, caplog: p
         'the first reply with status 400 says: {"error": "64 features expected"}',
         "the first reply with status 500 says: ",
     ]
+
+
+def test_what_keeps_a_worker_from_taking_part_is_told_and_nothing_is_sent(world: World, tmp_path: Path) -> None:
+    told: list[Any] = []
+    world.environment.runner.send_message = lambda *message: told.append(message)
+    world.plan(data=str(tmp_path / "missing.csv"))
+    world.begin()
+    ((kind, sentence),) = told
+    assert kind == "load_problem"
+    assert "missing.csv" in sentence
+    assert world.followed == []
+    world.plan()  # an edit mends it
+    assert len(world.followed) == 1
+    world.plan(arrivals="trace", trace=str(tmp_path / "gone.csv"))
+    assert "gone.csv" in told[-1][1]
+
+
+def test_a_row_for_each_arrival_is_kept_where_the_director_says(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "a.samples"
+    world.plan(samples=str(path))
+    world.begin()
+    world.generator.account.drop(5.0, 5.5)
+    began, rows = read_rows(path)
+    assert began > 0
+    assert list(rows["scheduled"]) == [5.0]
+    world.environment.events.test_stop.fire(environment=world.environment)
+    world.generator.account.drop(6.0, 6.5)
+    assert len(read_rows(path)[1]) == 1

@@ -1,0 +1,200 @@
+"""One load, made by Locust: this process is the master, which only directs and watches; workers send.
+
+Importing this file lets gevent take over the process, as Locust does.
+"""
+
+import math
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import gevent
+import numpy as np
+from locust.env import Environment
+from locust.event import Events
+
+from loadtest.analysis.samples import SAMPLE, End, Rows, Samples, joined
+from loadtest.analysis.verdict import GeneratorHealth
+from loadtest.arrivals import Schedule, Trace
+from loadtest.director import Director, LostWorker, sample_path
+from loadtest.generator import REPORT_KEY
+from loadtest.run.own_user import own_user_class
+from loadtest.run.watch import Standing, Watch
+from loadtest.run.workers import Workers
+from loadtest.sample_file import SUFFIX, read_rows
+from loadtest.settings import LoadSettings
+from loadtest.user import ClosedLoopUser, OpenLoopUser
+from loadtest.worker_report import WorkerReports
+
+LOOK_SECONDS: Final = 0.5
+JOIN_SECONDS: Final = 60.0  # for the workers to come up on a busy machine
+DRAIN_SECONDS: Final = 2.0  # beyond the timeout, for requests under way at the end
+
+Ended = Literal["complete", "aborted", "interrupted"]
+
+
+class TrialError(Exception):
+    """The load could not be made: one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """What to send, where to, for how long."""
+
+    settings: LoadSettings
+    trace: Trace | None
+    target: str
+    seconds: float
+    warmup_seconds: float
+    cap: int  # on requests in flight; in a closed loop its users
+    closed: bool
+    processes: int
+    user: str  # FILE or FILE:CLASS with a user class of somebody's own, or nothing
+    edges: tuple[float, ...]
+    threshold_seconds: float
+    recent_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """What became of the arrivals."""
+
+    samples: Samples  # in seconds of the load's own time
+    ended: Ended
+    seconds: float  # that the load lasted
+    health: GeneratorHealth
+    failures: dict[str, int]
+
+
+class Trial:
+    """Runs one load; `run` may be called once."""
+
+    def __init__(self, spec: TrialSpec, folder: Path) -> None:
+        """`folder` takes the samples and the workers' logs."""
+        self._spec = spec
+        self._folder = folder
+        self._interrupts = 0
+
+    def interrupt(self) -> None:
+        """End the load early: the first time requests under way may end, the second time they are given up."""
+        self._interrupts += 1
+
+    def run(self, look: Callable[[Standing], bool]) -> TrialOutcome:
+        """Make the load. `look` is shown how it stands twice a second, and may end it by saying True. TrialError."""
+        spec = self._spec
+        environment = Environment(
+            user_classes=[self._user_class()],
+            events=Events(),  # type: ignore[no-untyped-call]
+            host=spec.target,
+            parsed_options=Namespace(
+                **spec.settings.as_dict(), stop_timeout=0.0, headless=True, enable_rebalancing=False, tags=None,
+                exclude_tags=None,
+            ),
+        )  # fmt: skip
+        runner = environment.create_master_runner("127.0.0.1", 0)
+        reports = WorkerReports(spec.edges, (), time.monotonic)
+        events: Any = environment.events
+        events.worker_report.add_listener(lambda client_id, data: reports.receive(client_id, data[REPORT_KEY]))
+        director = Director(environment)
+        director.limit(None if spec.closed else spec.seconds, self._folder)
+        watching = director.start()
+        workers = Workers(spec.processes, runner.server.port, self._folder, spec.user.partition(":")[0])
+        try:
+            self._wait_for(runner, workers)
+            runner.start(spec.cap, float(spec.cap))
+            ended, elapsed, cpu_share = self._watch(director, workers, look)
+            if self._interrupts < 2:
+                runner.stop()
+            seconds = spec.seconds if ended == "complete" else elapsed
+            failures = reports.sum().kinds
+            health = GeneratorHealth(cpu_share=cpu_share, workers_lost=len(director.lost))
+        finally:
+            watching.kill()
+            runner.greenlet.kill(block=False)
+            workers.end()
+        return TrialOutcome(self._samples(director.lost, seconds), ended, seconds, health, failures)
+
+    def _user_class(self) -> Any:
+        if self._spec.user:
+            return own_user_class(self._spec.user)
+        return ClosedLoopUser if self._spec.closed else OpenLoopUser
+
+    def _wait_for(self, runner: Any, workers: Workers) -> None:
+        end = time.monotonic() + JOIN_SECONDS
+        while len(runner.clients.ready) < self._spec.processes:
+            if workers.ended:
+                raise TrialError(f"a generator process did not start: {workers.last_words(workers.ended[0])}")
+            if self._interrupts:
+                raise TrialError("interrupted before the load began")
+            if time.monotonic() > end:
+                raise TrialError(f"the generator's processes did not start within {JOIN_SECONDS:g} s")
+            gevent.sleep(0.05)
+
+    def _watch(
+        self, director: Director, workers: Workers, look: Callable[[Standing], bool]
+    ) -> tuple[Ended, float, float]:
+        """Look on until the load is over; how it ended, its length, and the busiest worker's share of a core."""
+        spec = self._spec
+        watch = Watch(self._folder, spec.threshold_seconds, spec.recent_seconds)
+        marked = False
+        begin_by = time.monotonic() + JOIN_SECONDS
+        while True:
+            gevent.sleep(LOOK_SECONDS)
+            now = time.monotonic()
+            standing = watch.look(now)
+            if director.problems:
+                raise TrialError(director.problems[0])
+            if not standing.started:
+                if now > begin_by or len(workers.ended) == spec.processes:
+                    raise TrialError(f"the load did not begin: {workers.last_words(0)}")
+                if self._interrupts:
+                    raise TrialError("interrupted before the load began")
+                continue
+            elapsed = standing.elapsed_seconds
+            if not marked and elapsed >= spec.warmup_seconds:
+                workers.mark(now)
+                marked = True
+            over = elapsed >= spec.seconds
+            drained = standing.in_flight == 0 or elapsed >= spec.seconds + spec.settings.timeout_seconds + DRAIN_SECONDS
+            asked = look(standing)
+            if over and (drained or spec.closed):
+                return "complete", elapsed, workers.cpu_share(now)
+            if len(workers.ended) == spec.processes:
+                director.check_workers()
+                return "aborted", elapsed, workers.cpu_share(now)
+            if self._interrupts and not over:
+                return "interrupted", elapsed, workers.cpu_share(now)
+            if asked and not over:
+                return "aborted", elapsed, workers.cpu_share(now)
+
+    def _samples(self, lost: list[LostWorker], seconds: float) -> Samples:
+        """All arrivals, and for the workers that were lost those that they would have made."""
+        parts = []
+        last: dict[Path, float] = {}
+        for path in sorted(self._folder.glob("*" + SUFFIX)):
+            began, rows = read_rows(path)
+            rows = np.array(rows)
+            for column in ("scheduled", "sent", "done"):
+                rows[column] -= began
+            last[path] = float(rows["scheduled"][-1]) if len(rows) else 0.0
+            parts.append(rows)
+        parts += [self._gap(each, last.get(sample_path(self._folder, each.id), 0.0), seconds) for each in lost]
+        return joined(parts)
+
+    def _gap(self, lost: LostWorker, last: float, seconds: float) -> Rows:
+        """The arrivals of its schedule after the last that it is known to have made."""
+        if self._spec.closed:
+            return np.zeros(0, SAMPLE)
+        schedule = Schedule(self._spec.settings.plan(lost.share, lost.begun, self._spec.trace), lost.begun)
+        missed = []
+        while schedule.next < min(lost.until, seconds):
+            instant = schedule.take()
+            if instant > last + _ROUNDING_SECONDS:
+                missed.append((instant, math.nan, math.nan, int(End.GAP), lost.share.index))
+        return np.array(missed, dtype=SAMPLE)
+
+
+_ROUNDING_SECONDS: Final = 1e-6  # of an instant on a clock that has counted for a year
