@@ -21,9 +21,11 @@ from loadtest.director import Director
 from loadtest.figures import bucket_response_time
 from loadtest.generator import REPORT_KEY, LoadGenerator
 from loadtest.metrics import registry
-from loadtest.rows import PATH, RowsError, digit_rows
+from loadtest.prepared import check_files
+from loadtest.rows import PATH, RowsError
 from loadtest.settings import LoadSettings, SettingsError
 from loadtest.target import TargetError, parse_target
+from loadtest.trace_file import TraceError
 from loadtest.user import ClosedLoopUser, OpenLoopUser
 from loadtest.web import RunCounts, attach
 from loadtest.worker_report import WorkerReports
@@ -87,9 +89,9 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         settings = LoadSettings().with_values(vars(options))
         environment.host = environment.host or f"http://127.0.0.1:{port_from(os.environ, 'SERVICE_PORT', 8000)}"
         parse_target(environment.host)
-        digit_rows()
+        trace = check_files(settings)
         edges = load_slo(os.environ.get("SLO_FILE", "slo.yaml")).duration_edges
-    except (SettingsError, TargetError, RowsError, SloError) as error:
+    except (SettingsError, TargetError, RowsError, TraceError, SloError) as error:
         stop_with(error)
 
     distributed = isinstance(runner, MasterRunner | WorkerRunner)
@@ -117,7 +119,7 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
     if not options.user_classes:
         # Without a choice Locust would run all classes side by side: an open loop and a closed one in one figure.
         environment.user_classes[:] = [OpenLoopUser]
-    options.num_users = settings.default_cap() if options.num_users is None else options.num_users
+    options.num_users = settings.default_cap(trace) if options.num_users is None else options.num_users
     options.spawn_rate = float(options.num_users) if options.spawn_rate is None else options.spawn_rate
     director = Director(environment)
     director.start()

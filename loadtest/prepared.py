@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from loadtest.arrivals import Trace
 from loadtest.data_file import MOST_ROWS, read_bodies, read_rows
 from loadtest.messages import JSON, head, message
 from loadtest.rows import RowsError, digit_rows, drawn, instances
@@ -12,6 +13,7 @@ from loadtest.settings import LoadSettings, parse_headers, parse_rows
 from loadtest.shapes import Model, NotAsked, ask, is_v2
 from loadtest.target import TargetError, host_header, parse_target
 from loadtest.tensors import DIGITS, check_rows, counts_rows, infer_body, made_rows, takes_digits
+from loadtest.trace_file import read_trace
 
 OCTETS: Final = "application/octet-stream"
 _SETTINGS: Final = ("path", "data", "rows_per_request", "header", "body_file", "timeout_seconds", "seed")
@@ -34,6 +36,20 @@ class Prepared:
 def same_requests(one: LoadSettings, other: LoadSettings) -> bool:
     """Whether both ask for the same requests, as long as target and files are the same."""
     return all(getattr(one, name) == getattr(other, name) for name in _SETTINGS)
+
+
+def check_files(settings: LoadSettings) -> Trace | None:
+    """Read the files that the settings name, as a run would; the trace, if one is to be replayed.
+
+    RowsError or TraceError, one sentence, for the first that cannot be used.
+    """
+    if settings.body_file:
+        read_bodies(settings.body_file)
+    elif settings.data:
+        read_rows(settings.data)
+    else:
+        digit_rows()
+    return read_trace(settings.trace) if settings.arrivals == "trace" else None
 
 
 def prepare(settings: LoadSettings, target_url: str, ask: Ask = ask) -> Prepared:

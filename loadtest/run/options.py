@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def parse(argv: Sequence[str], environment: Mapping[str, str], now: datetime) -> RunOptions:
+def parse(argv: Sequence[str], now: datetime) -> RunOptions:
     """The run that these arguments ask for; UsageError, SystemExit after --help."""
     given = vars(parser().parse_args(list(argv)))
     try:

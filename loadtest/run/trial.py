@@ -3,6 +3,7 @@
 Importing this file lets gevent take over the process, as Locust does.
 """
 
+import logging
 import math
 import time
 from argparse import Namespace
@@ -30,6 +31,9 @@ from loadtest.user import ClosedLoopUser, OpenLoopUser
 from loadtest.worker_report import WorkerReports
 
 LOOK_SECONDS: Final = 0.5
+# Its warnings are about many users at once, and ours only wait; what happens to workers is told in the run's own words.
+logging.getLogger("locust.runners").setLevel(logging.ERROR)
+
 JOIN_SECONDS: Final = 60.0  # for the workers to come up on a busy machine
 DRAIN_SECONDS: Final = 2.0  # beyond the timeout, for requests under way at the end
 

@@ -1,0 +1,50 @@
+"""`python -m loadtest`: a run with a verdict, and two results side by side."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from loadtest.analysis.verdict import EXIT_CODES, USAGE_ERROR
+
+_USAGE: Final = """usage: python -m loadtest run [OPTIONS]      send a load, judge it, write result.json and report.html
+       python -m loadtest compare A B        two results side by side: is the difference real?
+
+Each has --help. For Locust's web UI: locust -f loadtest/locustfile.py"""
+
+
+def _run(argv: Sequence[str]) -> int:
+    from loadtest.run.options import UsageError  # here, so that `compare` does not wait for Locust
+
+    if any(each in ("-h", "--help") for each in argv):
+        from loadtest.run.options import parser
+
+        parser().print_help()
+        return 0
+    from loadtest.run.program import TrialError, run
+
+    try:
+        return run(argv)
+    except UsageError as error:
+        print(f"loadtest run: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except TrialError as error:
+        print(f"loadtest run: {error}", file=sys.stderr)
+        print("INVALID")
+        return EXIT_CODES["INVALID"]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Dispatch; the exit code."""
+    commands: dict[str, Callable[[Sequence[str]], int]] = {"run": _run}
+    if argv and argv[0] in commands:
+        return commands[argv[0]](argv[1:])
+    if argv and argv[0] in ("-h", "--help"):
+        print(_USAGE)
+        return 0
+    what = f"unknown command {argv[0]!r}" if argv else "a command is missing"
+    print(f"loadtest: {what}\n{_USAGE}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,196 @@
+"""Composition root of `python -m loadtest run`: options in, result.json and report.html out, the verdict as exit code.
+
+Importing this file lets gevent take over the process, as Locust does.
+"""
+
+import math
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import gevent
+
+from loadtest.analysis import result as results
+from loadtest.analysis.report import html
+from loadtest.analysis.series import series
+from loadtest.analysis.verdict import EXIT_CODES
+from loadtest.arrivals import Trace
+from loadtest.prepared import check_files, prepare
+from loadtest.rows import RowsError
+from loadtest.run import about, breach
+from loadtest.run.options import RunOptions, UsageError, parse
+from loadtest.run.own_user import OwnUserError, own_user_class
+from loadtest.run.progress import Progress, line
+from loadtest.run.telling import told
+from loadtest.run.trial import Trial, TrialError, TrialOutcome, TrialSpec
+from loadtest.run.watch import RECENT_SECONDS, Standing
+from loadtest.trace_file import TraceError
+
+SAMPLES: Final = "samples"  # the folder in --out
+_CLOSED_NOTE: Final = (
+    "A closed loop: while the service stalls its users wait and ask nothing, so that these percentiles hide the "
+    "requests that would have come in that time; judge by an open loop."
+)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Make one run; its exit code. UsageError if it cannot be made as asked, TrialError if it broke."""
+    started = datetime.now().astimezone()
+    options = parse(argv, started)
+    progress = Progress(sys.stderr, shutil.get_terminal_size().columns)
+    try:
+        trace = check_files(options.settings)
+        said = "" if options.user else prepare(options.settings, options.target).said
+        if options.user:
+            own_user_class(options.user)
+    except (RowsError, TraceError, OwnUserError) as error:
+        raise UsageError(str(error)) from None
+    seconds = _seconds(options, trace)
+    rate = _mean_rate(options, trace, seconds)
+    folder = _folder(options.out)
+    progress.say(f"{said or options.user} to {options.target}; results go to {options.out}")
+
+    breached = breach.Breach(options.slo.objective, options.abort_seconds or math.inf, options.warmup_seconds)
+    curve = None if options.closed_users or trace is not None else options.settings.curve()
+    trial = Trial(_spec(options, trace, seconds, rate), folder)
+
+    def look(standing: Standing) -> bool:
+        asked = math.nan if options.closed_users else rate if curve is None else curve.rate(standing.elapsed_seconds)
+        text = line(standing, seconds, options.warmup_seconds, asked, options.slo.threshold_seconds)
+        progress.show(text, standing.elapsed_seconds)
+        return breached.lasts(standing)
+
+    def interrupt() -> None:
+        trial.interrupt()
+        progress.say("ending early: requests under way may end; press Ctrl-C again to give them up")
+
+    signals = [gevent.signal_handler(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        outcome = trial.run(look)
+    finally:
+        for each in signals:
+            each.cancel()
+        progress.end()
+    result = _result(options, outcome, rate, started)
+    _write(options.out / "result.json", results.dumps(result))
+    _write(options.out / "report.html", html(result))
+    print(told(result))
+    print(f"\nreport: {options.out / 'report.html'}")
+    return EXIT_CODES[result["verdict"]]
+
+
+def _seconds(options: RunOptions, trace: Trace | None) -> float:
+    if options.duration_seconds is not None:
+        return options.duration_seconds
+    assert trace is not None
+    seconds = trace.seconds / options.settings.trace_speed + 1e-3  # so that its last arrival is in
+    if options.warmup_seconds >= seconds:
+        raise UsageError(
+            f"--warmup is {options.warmup_seconds:g}s and the trace takes {seconds:.3g} s at this speed; "
+            "expected a warm-up shorter than the run"
+        )
+    return seconds
+
+
+def _mean_rate(options: RunOptions, trace: Trace | None, seconds: float) -> float:
+    """Arrivals per second that the measured part asks for."""
+    span = seconds - options.warmup_seconds
+    if trace is not None:
+        speed = options.settings.trace_speed
+        instants = [options.warmup_seconds * speed, seconds * speed]
+        return sum(instants[0] <= each < instants[1] for each in trace.instants) / span
+    curve = options.settings.curve()
+    return (curve.expected(seconds) - curve.expected(options.warmup_seconds)) / span
+
+
+def _folder(out: Path) -> Path:
+    """A new folder for the samples; UsageError where a result is already."""
+    if (out / "result.json").exists() or (out / SAMPLES).exists():
+        raise UsageError(f"--out is {str(out)!r} and holds a run already; expected a folder without one")
+    try:
+        (out / SAMPLES).mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"--out is {str(out)!r}: {error.strerror or error}; expected a folder to write to") from None
+    return out / SAMPLES
+
+
+def _spec(options: RunOptions, trace: Trace | None, seconds: float, rate: float) -> TrialSpec:
+    recent = RECENT_SECONDS
+    if options.abort_seconds is not None:
+        recent = breach.window_seconds(options.slo.objective, options.abort_seconds, rate)
+    return TrialSpec(
+        settings=options.settings,
+        trace=trace,
+        target=options.target,
+        seconds=seconds,
+        warmup_seconds=options.warmup_seconds,
+        cap=options.closed_users or options.users or options.settings.default_cap(trace),
+        closed=bool(options.closed_users),
+        processes=options.processes,
+        user=options.user,
+        edges=options.edges,
+        threshold_seconds=options.slo.threshold_seconds,
+        recent_seconds=recent,
+    )
+
+
+def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: datetime) -> dict[str, Any]:
+    closed = bool(options.closed_users)
+    settings = options.settings.as_told()
+    settings |= {"users": options.closed_users} if closed else {}
+    if options.user:
+        settings["user"] = options.user
+    warmup = min(options.warmup_seconds, outcome.seconds)
+    reasons = []
+    if outcome.ended == "aborted":
+        reasons.append(
+            f"Ended early after {outcome.seconds:.1f} s, because the objective had been broken for "
+            f"{options.abort_seconds:g} s."
+            if options.abort_seconds is not None
+            else f"Ended early after {outcome.seconds:.1f} s, because no worker of the generator was left."
+        )
+    measured = outcome.samples.between(warmup, outcome.seconds)
+    made = results.build(
+        outcome.samples,
+        results.About(
+            target=options.target,
+            arrivals="closed" if closed else options.settings.arrivals,
+            planned_rate=0.0 if closed else rate,
+            seed=options.settings.seed,
+            started_at=started.isoformat(timespec="seconds"),
+            settings=settings,
+            versions=about.versions(),
+            host=about.host(),
+            processes=options.processes,
+            failures=outcome.failures,
+            client_errors={what: count for what, count in outcome.failures.items() if _client_error(what)},
+        ),
+        options.slo,
+        outcome.health,
+        duration_seconds=outcome.seconds,
+        warmup_seconds=warmup,
+        ended=outcome.ended,
+        reasons=reasons,
+        notes=[_CLOSED_NOTE] if closed else [],
+        series=series(outcome.samples, measured, outcome.seconds),
+    )
+    return made | ({"planned_rate": None} if closed else {})
+
+
+def _client_error(what: str) -> bool:
+    return what.startswith("HTTP 4") and what != "HTTP 429"
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+__all__ = ["TrialError", "UsageError", "run"]
