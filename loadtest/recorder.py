@@ -69,10 +69,11 @@ class RunLatencies:
     What a run lost is not counted a second time: the account has it, and `worker_report` puts the two together.
     """
 
-    __slots__ = ("lateness", "number", "service", "total")
+    __slots__ = ("lateness", "number", "outcomes", "service", "total")
 
     def __init__(self, number: int) -> None:
         self.number: Final = number  # of the run, counted in this process
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)  # arrivals that were served, by how
         self.total = Hdr()  # seconds from the scheduled instant, of those that ended OK
         self.service = Hdr()  # seconds from the actual send, of those that got a reply of any status
         self.lateness = Hdr()  # seconds from the scheduled instant to the actual send or to the drop
@@ -112,7 +113,7 @@ class Recorder:
     ) -> None:
         """One finished request that is a whole arrival. Without a whole reply it has no service time to speak of."""
         self.request(name, outcome, total_seconds, service_seconds)
-        self.arrival(outcome == "ok", total_seconds, service_seconds, replied)
+        self.arrival(outcome, total_seconds, service_seconds, replied)
 
     def request(self, name: str, outcome: str, total_seconds: float, service_seconds: float) -> None:
         """One finished request, for Prometheus."""
@@ -120,12 +121,14 @@ class Recorder:
         self.totals[name, outcome].observe(total_seconds)
         self.services[name, outcome].observe(service_seconds)
 
-    def arrival(self, ok: bool, total_seconds: float, service_seconds: float, replied: bool) -> None:
+    def arrival(self, outcome: str, total_seconds: float, service_seconds: float, replied: bool) -> None:
         """One finished arrival, for the figures of the run."""
-        if ok:
-            self.run.total.observe(total_seconds)
+        run = self.run
+        run.outcomes[outcome] += 1
+        if outcome == "ok":
+            run.total.observe(total_seconds)
         if replied:
-            self.run.service.observe(service_seconds)
+            run.service.observe(service_seconds)
 
     def _bounded(self, name: str) -> str:
         if name not in self._names:

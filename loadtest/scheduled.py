@@ -32,7 +32,6 @@ from locust.user.task import (
     TaskSet,
 )
 
-from loadtest.analysis.samples import End
 from loadtest.generator import LoadGenerator
 from loadtest.recorder import Recorder
 from loadtest.served import Served
@@ -144,7 +143,7 @@ class OnSchedule(User):
     def _close(self, served: Served) -> None:
         done = served.done if served.done is not None else time.monotonic()
         self.load.account.finish(served.number, served.end, served.kind, served.started, done)
-        self.load.recorder.arrival(served.end is End.OK, done - served.scheduled, done - served.started, served.replied)
+        self.load.recorder.arrival(served.outcome, done - served.scheduled, done - served.started, served.replied)
 
 
 def _put_on_schedule(user: OnSchedule, task_set: Any) -> None:

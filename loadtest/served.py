@@ -19,6 +19,7 @@ class Served:
         self.started: Final = started  # when the task began
         self.done: float | None = None  # when the last reply so far had come
         self.end = End.OK
+        self.outcome = "ok"
         self.kind = ""  # the first failure, in words
         self.replied = True  # whether every request got a reply
         self._from_epoch = started - epoch  # Locust stamps the start of a request with time.time()
@@ -35,16 +36,17 @@ class Served:
         recorder.request(str(request["name"]), outcome, total, service)
         self.replied = self.replied and (status > 0 or outcome == "ok")
         if outcome != "ok":
-            self._fail(_end(request.get("exception"), status, outcome), _words(request.get("exception"), status))
+            exception = request.get("exception")
+            self._fail(_end(exception, status, outcome), outcome, _words(exception, status))
         return {**request, "response_time": total * 1000}
 
     def raised(self, error: Exception) -> None:
         """The task ended with an error of its own."""
-        self._fail(End.FAILED, _words(error, 0))
+        self._fail(End.FAILED, "failed", _words(error, 0))
 
-    def _fail(self, end: End, kind: str) -> None:
+    def _fail(self, end: End, outcome: str, kind: str) -> None:
         if self.end is End.OK:
-            self.end, self.kind = end, kind
+            self.end, self.outcome, self.kind = end, outcome, kind
 
 
 def _outcome(exception: BaseException | None, status: int) -> str:

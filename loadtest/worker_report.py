@@ -7,6 +7,7 @@ from typing import Any, Final
 from loadtest.account import COUNTS, Account
 from loadtest.analysis.hdr import Hdr
 from loadtest.recorder import Recorder, RunLatencies
+from slo.names import OUTCOMES
 
 FRESH_SECONDS: Final = 10.0  # a worker that has not reported for so long has no load of its own any more
 
@@ -23,6 +24,7 @@ class RunFigures:
 
     number: int = 0  # of the run in its process; in a sum it means nothing
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))  # of those served
     total: Hdr = field(default_factory=Hdr)  # seconds from the scheduled instant
     service: Hdr = field(default_factory=Hdr)  # seconds from the actual send, of those that got a reply
     lateness: Hdr = field(default_factory=Hdr)  # seconds from the scheduled instant to the send or the drop
@@ -32,12 +34,14 @@ class RunFigures:
         """From a run's latencies, the counts of this moment, and those of the run's start."""
         counts = {name: now[name] - before.get(name, 0) for name in COUNTS}
         latencies.total.lost = sum(counts[name] for name in _LOST)
-        return cls(latencies.number, counts, latencies.total, latencies.service, latencies.lateness)
+        return cls(latencies.number, counts, latencies.outcomes, latencies.total, latencies.service, latencies.lateness)
 
     def add(self, other: "RunFigures") -> None:
         """Put another process's part of the same run into this one."""
         for name in COUNTS:
             self.counts[name] += other.counts[name]
+        for outcome in OUTCOMES:
+            self.outcomes[outcome] += other.outcomes[outcome]
         self.total.add(other.total)
         self.service.add(other.service)
         self.lateness.add(other.lateness)
@@ -47,6 +51,7 @@ class RunFigures:
         return {
             "number": self.number,
             "counts": self.counts,
+            "outcomes": self.outcomes,
             "total": self.total.packed(),
             "service": self.service.packed(),
             "lateness": self.lateness.packed(),
@@ -56,7 +61,9 @@ class RunFigures:
     def unpacked(cls, packed: Mapping[str, Any]) -> "RunFigures":
         """What `packed` gave."""
         times = (Hdr.unpacked(packed[name]) for name in ("total", "service", "lateness"))
-        return cls(packed["number"], {name: packed["counts"][name] for name in COUNTS}, *times)
+        counts = {name: packed["counts"][name] for name in COUNTS}
+        outcomes = {outcome: packed["outcomes"][outcome] for outcome in OUTCOMES}
+        return cls(packed["number"], counts, outcomes, *times)
 
 
 @dataclass(slots=True)
@@ -129,6 +136,16 @@ def _ages(scheduled: Iterable[float], now: float) -> Hdr:
     return ages
 
 
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """A worker's last report, its histograms unpacked: several may look at it before the next comes."""
+
+    at: float
+    packed: Mapping[str, Any]
+    run: RunFigures
+    ages: Hdr
+
+
 class WorkerReports:
     """The latest report of every worker. Reports carry totals, not steps: one that is lost costs nothing."""
 
@@ -136,16 +153,17 @@ class WorkerReports:
         self._edges = edges
         self._names = names
         self._clock = clock
-        self._latest: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        self._latest: dict[str, _Latest] = {}
         self._before: dict[str, int] = {}  # worker → the number of the run that it last spoke of before this one
 
     def receive(self, worker: str, packed: Mapping[str, Any]) -> None:
         """A worker's report has come."""
-        self._latest[worker] = (self._clock(), packed)
+        run, ages = RunFigures.unpacked(packed["run"]), Hdr.unpacked(packed["ages"])
+        self._latest[worker] = _Latest(self._clock(), packed, run, ages)
 
     def begin_run(self) -> None:
         """A run starts. Until a worker has heard of it too, its reports still speak of the run before."""
-        self._before = {worker: packed["run"]["number"] for worker, (_, packed) in self._latest.items()}
+        self._before = {worker: latest.run.number for worker, latest in self._latest.items()}
 
     def sum(self) -> Report:
         """Counts of all workers that ever were; the state of those that still report.
@@ -154,21 +172,23 @@ class WorkerReports:
         """
         whole = Report(Recorder(self._edges, self._names))
         now = self._clock()
-        for worker, (at, packed) in self._latest.items():
+        for worker, latest in self._latest.items():
+            packed = latest.packed
             whole.recorder.add(packed["histograms"])
             for name in COUNTS:
                 whole.counts[name] += packed["counts"][name]
             for kind, count in packed["kinds"].items():
                 whole.kinds[kind] = whole.kinds.get(kind, 0) + count
-            if packed["run"]["number"] != self._before.get(worker):
-                whole.run.add(RunFigures.unpacked(packed["run"]))
-            if now - at <= FRESH_SECONDS:
+            takes_part = latest.run.number != self._before.get(worker)
+            if takes_part:
+                whole.run.add(latest.run)
+            if now - latest.at <= FRESH_SECONDS:
                 whole.in_flight += packed["in_flight"]
                 whole.rate += packed["rate"]
                 whole.cpu_share = max(whole.cpu_share, packed["cpu_share"])
-                whole.ages.add(Hdr.unpacked(packed["ages"]))
+                whole.ages.add(latest.ages)
                 # Between two reports the oldest request only gets older, or is gone: the next report says which.
                 whole.oldest_seconds = max(whole.oldest_seconds, packed["oldest_seconds"])
-            elif packed["rate"] > 0:
+            elif takes_part and packed["rate"] > 0:
                 whole.workers_lost += 1
         return whole

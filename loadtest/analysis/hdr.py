@@ -114,6 +114,16 @@ class Hdr:
         self._sort_in()
         return int(self._counts[: int(_indices(np.array([seconds]))[0]) + 1].sum())
 
+    def beyond(self, seconds: float) -> "Hdr":
+        """Those of the same latencies that `within` does not count, and none of the lost."""
+        self._sort_in()
+        made = Hdr()
+        first = int(_indices(np.array([seconds]))[0]) + 1
+        made._counts[first:] = self._counts[first:]
+        if made.observed:
+            made._largest = self._largest
+        return made
+
     def add(self, other: "Hdr") -> None:
         """Put another histogram's arrivals into this one."""
         other._sort_in()
@@ -139,11 +149,12 @@ class Hdr:
     def unpacked(cls, packed: Sequence[Any]) -> "Hdr":
         """What `packed` gave; ValueError if it cannot have been."""
         indices, counts, lost, largest, total = packed
-        known = all(0 <= index < _BUCKETS for index in indices) and len(set(indices)) == len(indices) == len(counts)
-        if not known or lost < 0 or any(count < 0 for count in counts):
+        places, numbers = np.array(indices, np.int64), np.array(counts, np.int64)
+        known = len(places) == len(numbers) == len(np.unique(places)) and np.all((places >= 0) & (places < _BUCKETS))
+        if not known or lost < 0 or np.any(numbers < 0):
             raise ValueError("what came is no packed histogram of latencies")
         made = cls()
-        made._counts[np.array(indices, np.int64)] = np.array(counts, np.int64)
+        made._counts[places] = numbers
         made.lost, made._largest, made._sum = lost, largest, total
         return made
 

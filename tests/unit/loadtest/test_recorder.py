@@ -110,4 +110,5 @@ def test_a_run_has_its_own_latencies_to_three_digits() -> None:
     assert recorder.run.total.quantile(1.0) == pytest.approx(0.0123, rel=0.001)
     assert (recorder.run.total.observed, recorder.run.service.observed) == (1, 2)
     assert recorder.run.lateness.max == 0.001
+    assert recorder.run.outcomes == {"ok": 1, "client_error": 0, "shed": 1, "failed": 1}
     assert recorder.lateness.total == 2  # Prometheus's only grow

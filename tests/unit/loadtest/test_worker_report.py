@@ -160,6 +160,7 @@ def test_workers_add_up_the_figures_of_a_run() -> None:
     whole = workers.sum()
     assert (whole.run.total.total, whole.run.total.lost, whole.run.service.total) == (6, 3, 3)
     assert whole.run.counts["offered"] == 9
+    assert whole.run.outcomes == {"ok": 3, "client_error": 0, "shed": 0, "failed": 0}
     assert whole.ages.total == 3
     assert whole.cpu_share == 0.7  # the busiest decides
 
@@ -186,3 +187,5 @@ def test_a_worker_that_falls_silent_under_load_is_lost_one_that_had_none_is_not(
     assert workers.sum().workers_lost == 0
     clock[0] = FRESH_SECONDS + 1
     assert workers.sum().workers_lost == 1
+    workers.begin_run()
+    assert workers.sum().workers_lost == 0  # that was another run

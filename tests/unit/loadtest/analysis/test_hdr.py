@@ -93,6 +93,13 @@ def test_the_mean_is_that_of_the_answered() -> None:
     assert filled([0.1, 0.3], lost=5).mean == pytest.approx(0.2)
 
 
+def test_those_beyond_a_threshold() -> None:
+    made = filled([0.01, 0.02, 0.5, 0.7], lost=3)
+    assert made.beyond(0.02).quantiles((0.0, 1.0)) == made.answered().quantiles((0.75, 1.0))
+    assert (made.beyond(0.02).total, made.beyond(0.02).max) == (2, 0.7)
+    assert (made.beyond(1.0).total, made.beyond(1.0).max) == (0, None)
+
+
 @given(st.lists(latencies, max_size=100), st.floats(1e-5, 100.0))
 def test_how_many_were_within_a_threshold(values: list[float], threshold: float) -> None:
     clear = [value for value in values if abs(value / threshold - 1) > 2 * RELATIVE_ERROR]
