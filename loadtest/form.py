@@ -1,12 +1,15 @@
-"""What Locust's form, or a program in its place, posts to start or to edit a run, checked first. Pure."""
+"""What Locust's form, or a program in its place, posts to start or to edit a run, checked first."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from loadtest.settings import MAX_CAP, LoadSettings, SettingsError
+from loadtest.arrivals import Trace
+from loadtest.data_file import FOLDER, shipped_files
+from loadtest.settings import FILES, MAX_CAP, LoadSettings, SettingsError
 from loadtest.target import parse_target
+from loadtest.trace_file import TraceError, read_trace
 
 # Fields of Locust 2.47's own form.
 LOCUST_FIELDS: Final = ("user_count", "spawn_rate", "host", "user_classes", "shape_class", "run_time", "profile")
@@ -22,6 +25,9 @@ class Now:
     user_classes: Sequence[str]  # in use
     default_class: str
     options: Collection[str]  # all options by name; Locust lets a form set any
+    command_line: LoadSettings | None = None  # as they were when the program started
+    shipped: Collection[str] = field(default_factory=shipped_files)  # files that a form may name
+    trace_at: Callable[[str], Trace] = read_trace
 
 
 def complete_form(form: Mapping[str, Sequence[str]], now: Now) -> dict[str, list[str]]:
@@ -31,6 +37,7 @@ def complete_form(form: Mapping[str, Sequence[str]], now: Now) -> dict[str, list
             known = ", ".join(("user_count", "spawn_rate", "host", "run_time", "user_classes", *LoadSettings.names()))
             raise SettingsError(f"{name} is no field of this form; expected {known}")
     given = {name: values[-1].strip() for name, values in form.items() if values}
+    given |= {name: _file(name, given[name], now) for name in FILES if name in given}
     settings = now.settings.with_values(given)
     if given.get("host"):
         parse_target(given["host"])
@@ -47,9 +54,32 @@ def complete_form(form: Mapping[str, Sequence[str]], now: Now) -> dict[str, list
     return full
 
 
+def _file(name: str, value: str, now: Now) -> str:
+    """A file that the form may name: what it names is sent to the target, which the form names as well.
+
+    So only files that are everybody's, and those that the person at the command line has chosen.
+    """
+    in_folder = f"{FOLDER}/{value}"
+    if in_folder in now.shipped:
+        return in_folder
+    chosen = {getattr(each, name) for each in (now.settings, now.command_line) if each is not None}
+    if not value or value in chosen or value in now.shipped:
+        return value
+    raise SettingsError(
+        f"{name} is {value[:80]!r}; expected the file named on the command line, or one in {FOLDER}: "
+        f"{', '.join(each.removeprefix(FOLDER + '/') for each in now.shipped) or 'it is empty'}"
+    )
+
+
 def _cap(text: str, settings: LoadSettings, now: Now) -> int:
+    trace = None
+    if settings.arrivals == "trace":
+        try:
+            trace = now.trace_at(settings.trace)
+        except TraceError as error:
+            raise SettingsError(str(error)) from error
     if not text:
-        return max(settings.default_cap(), now.cap if now.running else 0)
+        return max(settings.default_cap(trace), now.cap if now.running else 0)
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_CAP):
         raise SettingsError(
             f"user_count is {text!r}; expected a whole number from 1 to {MAX_CAP}: the cap on requests in flight"

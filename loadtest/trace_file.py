@@ -58,9 +58,11 @@ def _times(file: TextIO, path: str) -> Iterator[float]:
     lines = ((number, line) for number, line in enumerate(file, 1) if line.strip() and not line.startswith("#"))
     column = None  # of a CSV
     read: Callable[[str], float] | None = None
-    for count, (number, line) in enumerate(lines):
+    begun, count = False, 0
+    for number, line in lines:
         where = f"trace {path}, line {number}"
-        if count == 0:
+        if not begun:
+            begun = True
             cells = _cells(line, where)
             names = [cell.strip().lower() for cell in cells]
             column = next((index for index, name in enumerate(names) if name in COLUMNS), None)
@@ -80,6 +82,7 @@ def _times(file: TextIO, path: str) -> Iterator[float]:
         except ValueError:
             like = "seconds" if read is _seconds else "a date and time, as in the lines before"
             raise TraceError(f"{where}: {text[:40]!r} is no instant; expected {like}") from None
+        count += 1
         if count > MOST_ARRIVALS:
             raise TraceError(f"{where}: there are more than {MOST_ARRIVALS} arrivals; expected fewer")
         yield instant
