@@ -5,15 +5,18 @@ Figures are Plotly's in plain JSON. Colours are names such as "@p99", which the 
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from loadtest.analysis.report.words import INFINITE, seconds_text
 
 Figure = dict[str, Any]
 
+SIDES: Final = ("one", "two")  # colours of two runs side by side
 _SECONDS_TICKS: Final = tuple(step * 10.0**power for power in range(-6, 5) for step in (1, 2, 5))
 _MANY_TICKS: Final = 9  # above it only the powers of ten are labelled
 _SHARE_TICKS: Final = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999)
+_TOP: Final = 10  # pixels above a plot
 _NARROWEST: Final = 6.0  # a latency axis spans at least this factor, so that noise does not look like news
 
 
@@ -95,15 +98,21 @@ def tail(q: float) -> float:
     return -math.log10(1 - q)
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend: a mark in a colour of the page, and words."""
+
+    name: str
+    color: str = ""
+    mark: str = "━"
+
+
 class Rows:
-    """Plots one above another over the same x axis, each with a line of words above it."""
+    """Plots one above another over the same x axis; each but the first has a line of words above it."""
 
     def __init__(self, *pixels: int, heading: int = 34, foot: int = 46) -> None:
-        self.height = sum(pixels) + heading * len(pixels) + foot
-        self._drawn = self.height - heading - foot
-        self._heading = heading
-        self._foot = foot
-        self._pixels = pixels
+        self._drawn = sum(pixels) + heading * (len(pixels) - 1)
+        self._heading, self._foot, self._pixels = heading, foot, pixels
 
     def domain(self, row: int) -> tuple[float, float]:
         """Lower and upper end of a row in shares of the plot's area; row 0 is on top."""
@@ -111,7 +120,8 @@ class Rows:
         top = 1 - above / self._drawn
         return max(top - self._pixels[row] / self._drawn, 0.0), top
 
-    def heading(self, row: int, words: str) -> Figure:
+    def heading(self, row: int, *keys: Key) -> Figure:
+        """Words above a row."""
         return {
             "x": 0,
             "y": self.domain(row)[1],
@@ -119,23 +129,28 @@ class Rows:
             "yref": "paper",
             "xanchor": "left",
             "yanchor": "bottom",
-            "yshift": 6,
+            "yshift": 5,
             "align": "left",
             "showarrow": False,
-            "text": words,
+            "text": "&nbsp;&nbsp; ".join(_heading_text(key) for key in keys),
         }
 
     def layout(self, **options: Any) -> Figure:
         return {
-            "height": self.height,
+            "height": self._drawn + _TOP + self._foot,
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"color": "@ink", "family": "system-ui, sans-serif", "size": 13},
             "showlegend": False,
             "hoverlabel": {"bgcolor": "@card", "bordercolor": "@grid", "font": {"color": "@ink"}},
-            "margin": {"l": 58, "r": 12, "t": self._heading, "b": self._foot},
+            "margin": {"l": 58, "r": 12, "t": _TOP, "b": self._foot},
             **options,
         }
+
+
+def figure(keys: Sequence[Key], data: Sequence[Figure], layout: Figure) -> Figure:
+    """A plot with the legend that the page writes above it."""
+    return {"keys": [asdict(key) for key in keys], "data": list(data), "layout": layout}
 
 
 def axis(**options: Any) -> Figure:
@@ -150,17 +165,16 @@ def axis(**options: Any) -> Figure:
     }
 
 
-def key(color: str, name: str, mark: str = "━") -> str:
-    """An entry of a legend, to be put in a row's heading: a mark in its colour, and words."""
-    return f'<span style="color:@{color}"><b>{mark}</b></span> {name}'
-
-
 def level(value: float, across: str) -> Figure:
     """A dashed line at a value of the first axis `across`, through the whole plot."""
     other = "y" if across == "x" else "x"
     span = {f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1}
     line = {"color": "@slo", "width": 1.5, "dash": "dash"}
     return {"type": "line", f"{across}ref": across, f"{across}0": value, f"{across}1": value, **span, "line": line}
+
+
+def _heading_text(key: Key) -> str:
+    return f'<span style="color:@{key.color}"><b>{key.mark}</b></span> {key.name}' if key.color else key.name
 
 
 def _tick_text(seconds: float) -> str:

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import pairwise
 from typing import Any, Final
 
 from loadtest.analysis.order import percentile_name
-from loadtest.analysis.report.axes import Figure, LatencyAxis, Rows, TailAxis, axis, key, level, tail
+from loadtest.analysis.report.axes import SIDES, Figure, Key, LatencyAxis, Rows, TailAxis, axis, figure, level, tail
 from loadtest.analysis.report.telling import lost_share
 from loadtest.analysis.report.words import count_text, seconds_text, share_text
 
@@ -26,7 +27,7 @@ class TailLine:
     of: str = "arrivals"
     width: float = 2.0
     dash: str = "solid"
-    marked: bool = False
+    label: str = ""  # where the percentiles are written, as Plotly names places beside a point; "" for nowhere
 
 
 def tail_lines(result: Mapping[str, Any]) -> list[TailLine]:
@@ -37,9 +38,21 @@ def tail_lines(result: Mapping[str, Any]) -> list[TailLine]:
             "service time", "service", [(q, service) for q, _, service in points if service is not None], of="replies"
         ),
         TailLine(
-            "total time", "p99", [(q, total) for q, total, _ in points], lost_share(result), width=3.5, marked=True
+            "total time", "p99", [(q, total) for q, total, _ in points], lost_share(result), width=3.5, label="top left"
         ),
     ]
+
+
+def tail_lines_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[TailLine]:
+    """Both runs in the colours of their side, service times thin and dotted behind."""
+    service, total = [], []
+    for result, name, color, label in zip(results, names, SIDES, ("top left", "bottom right"), strict=True):
+        points, lost = result["series"]["curve"], lost_share(result)
+        replies = [(q, served) for q, _, served in points if served is not None]
+        arrivals = [(q, seconds) for q, seconds, _ in points]
+        service.append(TailLine(f"{name}, service time", color, replies, of="replies", width=1.5, dash="dot"))
+        total.append(TailLine(name, color, arrivals, lost, width=3.5, label=label))
+    return [*reversed(service), *reversed(total)]
 
 
 def latency_by_share(lines: Sequence[TailLine], slo: Mapping[str, float]) -> Figure:
@@ -50,23 +63,24 @@ def latency_by_share(lines: Sequence[TailLine], slo: Mapping[str, float]) -> Fig
     share = TailAxis(max((line.points[-1][0] for line in lines if line.points), default=0.999))
     rows = Rows(380)
     words = [
-        *(key(line.color, line.name, "┅" if line.dash != "solid" else "━") for line in reversed(lines)),
-        key("slo", f"SLO: {share_text(objective)} within {seconds_text(threshold)}", "┅"),
+        *(Key(line.name, line.color, "━" if line.dash == "solid" else "┅") for line in reversed(lines)),
+        Key(f"SLO: {share_text(objective)} within {seconds_text(threshold)}", "slo", "┅"),
     ]
-    return {
-        "data": [trace for line in lines for trace in _tail_traces(line, latency, share)],
-        "layout": rows.layout(
+    return figure(
+        words,
+        [trace for line in lines for trace in _tail_traces(line, latency, share)],
+        rows.layout(
             xaxis=share.layout(title={"text": "share of arrivals", "font": {"size": 12, "color": "@soft"}}),
             yaxis=latency.layout(domain=[0, 1]),
             shapes=[*latency.band((0, 1), "y"), *_crossing(latency, share, threshold, objective)],
-            annotations=[rows.heading(0, "&nbsp; ".join(words))],
             hovermode="closest",
             hoverdistance=60,
         ),
-    }
+    )
 
 
 def _tail_traces(line: TailLine, latency: LatencyAxis, share: TailAxis) -> list[Figure]:
+    name = escape(line.name)  # Plotly reads markup in its texts
     finite = [(q, s) for q, s in line.points if s is not None]
     x = [tail(q) for q, _ in finite]
     y = [latency.place(s) for _, s in finite]
@@ -81,15 +95,15 @@ def _tail_traces(line: TailLine, latency: LatencyAxis, share: TailAxis) -> list[
         {
             "type": "scatter",
             "mode": "lines",
-            "name": line.name,
+            "name": name,
             "x": x,
             "y": y,
             "customdata": told,
-            "hovertemplate": "%{customdata}<extra>" + line.name + "</extra>",
+            "hovertemplate": f"%{{customdata}}<extra>{name}</extra>",
             "line": {"color": f"@{line.color}", "width": line.width, "dash": line.dash},
         }
     ]
-    if line.marked:
+    if line.label:
         by_q = {round(q, 9): s for q, s in line.points}
         marks = [(q, by_q[q]) for q in MARKED if q in by_q]
         traces.append(
@@ -100,7 +114,7 @@ def _tail_traces(line: TailLine, latency: LatencyAxis, share: TailAxis) -> list[
                 "x": [tail(q) for q, _ in marks],
                 "y": [latency.place(math.inf if s is None else s) for _, s in marks],
                 "text": [f"<b>{percentile_name(q)} {'∞' if s is None else seconds_text(s)}</b>" for q, s in marks],
-                "textposition": ["bottom right" if s is None else "top left" for _, s in marks],
+                "textposition": ["bottom right" if s is None else line.label for _, s in marks],
                 "textfont": {"color": "@ink", "size": 12},
                 "marker": {"size": 9, "color": f"@{line.color}", "line": {"color": "@card", "width": 2}},
                 "hoverinfo": "skip",
@@ -131,7 +145,7 @@ def histogram(result: Mapping[str, Any]) -> Figure:
     latency = LatencyAxis(edges, infinite=lost > 0, shown=[threshold])
     most = max([*counts, lost, 10])
     rows = Rows(240)
-    words = [key("served", "within the SLO", "■"), key("late", "later", "■")]
+    words = [Key("arrivals:"), Key("within the SLO", "served", "■"), Key("later", "late", "■")]
     data: list[Figure] = [
         {
             "type": "bar",
@@ -151,7 +165,7 @@ def histogram(result: Mapping[str, Any]) -> Figure:
         }
     ]
     if lost:
-        words.append(key("lost", "no good answer", "■"))
+        words.append(Key("no good answer", "lost", "■"))
         span = (latency.end / latency.top) ** 0.25
         data.append(
             {
@@ -168,11 +182,12 @@ def histogram(result: Mapping[str, Any]) -> Figure:
                 "marker": {"color": _LOST},
             }
         )
-    words.append(key("slo", f"SLO {seconds_text(threshold)}", "┅"))
+    words.append(Key(f"SLO {seconds_text(threshold)}", "slo", "┅"))
     ticks = [10**power for power in range(0, 9) if 10**power <= most * 2]
-    return {
-        "data": data,
-        "layout": rows.layout(
+    return figure(
+        words,
+        data,
+        rows.layout(
             xaxis=latency.layout(title={"text": "total time", "font": {"size": 12, "color": "@soft"}}),
             yaxis=axis(
                 type="log",
@@ -181,8 +196,7 @@ def histogram(result: Mapping[str, Any]) -> Figure:
                 ticktext=[count_text(tick) for tick in ticks],
             ),
             shapes=[*latency.band((0, 1), "x"), level(threshold, "x")],
-            annotations=[rows.heading(0, "&nbsp; ".join(["arrivals:", *words]))],
             barmode="overlay",
             hovermode="closest",
         ),
-    }
+    )

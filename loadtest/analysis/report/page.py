@@ -10,7 +10,7 @@ from typing import Any, Final
 import plotly.offline
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from loadtest.analysis.report import distribution, telling, timeline, words
+from loadtest.analysis.report import distribution, pairing, telling, timeline, words
 from loadtest.analysis.report.axes import Figure
 from loadtest.analysis.verdict import Objective, lateness_limit_seconds
 
@@ -31,6 +31,25 @@ def html(result: Mapping[str, Any]) -> str:
             "lateness": timeline.lateness(result, limit),
         }
     return _rendered("report.html", specs, result=result)
+
+
+def compared_html(
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    comparison: Mapping[str, Any],
+    names: tuple[str, str] = ("A", "B"),
+) -> str:
+    """Two runs side by side under short `names`; `comparison` is what `loadtest.analysis.compare.compared` says."""
+    results = (a, b)
+    specs: dict[str, Figure] = {}
+    if all(result.get("series") and result["measured"]["offered"] for result in results):
+        specs = {
+            "by-share": distribution.latency_by_share(distribution.tail_lines_of_both(results, names), a["slo"]),
+            "over-time": timeline.p99_of_both(results, names),
+        }
+    return _rendered(
+        "compared.html", specs, sides=list(zip(names, results, strict=True)), comparison=comparison, pairing=pairing
+    )
 
 
 def _rendered(template: str, specs: Mapping[str, Figure], **values: Any) -> str:

@@ -103,10 +103,11 @@ def _kept(result: Mapping[str, Any]) -> Card:
 def _throughput(result: Mapping[str, Any]) -> Card:
     sent = f"{rate_text(result['achieved_rate'])}/s were sent"
     planned = "" if is_closed(result) else f", {rate_text(result['planned_rate'])}/s planned"
-    return Card("throughput", f"{rate_text(_completed_rate(result))}/s", f"completed; {sent}{planned}")
+    return Card("throughput", f"{rate_text(completed_rate(result))}/s", f"completed; {sent}{planned}")
 
 
-def _completed_rate(result: Mapping[str, Any]) -> float | None:
+def completed_rate(result: Mapping[str, Any]) -> float | None:
+    """Successes per second of the measured part."""
     span = result["duration_seconds"] - result["warmup_seconds"]
     return result["measured"]["completed"] / span if span > 0 else None
 

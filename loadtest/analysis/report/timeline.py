@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import pairwise
 from typing import Any
 
-from loadtest.analysis.report.axes import Figure, LatencyAxis, Rows, axis, key, level
+from loadtest.analysis.report.axes import SIDES, Figure, Key, LatencyAxis, Rows, axis, figure, level
 from loadtest.analysis.report.words import rate_text, seconds_text
 
 Column = Sequence[float | None]
@@ -76,8 +77,8 @@ class Timeline:
             }
         ]
 
-    def shade_key(self) -> list[str]:
-        return [key("warmkey", "warm-up", "▒")] if self.warmup_seconds else []
+    def shade_key(self) -> list[Key]:
+        return [Key("warm-up, not measured", "warmkey", "▒")] if self.warmup_seconds else []
 
 
 def latency_over_time(result: Mapping[str, Any]) -> Figure:
@@ -92,14 +93,16 @@ def latency_over_time(result: Mapping[str, Any]) -> Figure:
     )
     rows = Rows(300, 130)
     words = [
-        *(key(name, name) for name in ("p99", "p95")),
-        key("mean", "mean of successes", "┅"),
-        key("p50", "p50"),
-        key("slo", f"SLO {seconds_text(threshold)}", "┅"),
+        Key("p99", "p99"),
+        Key("p95", "p95"),
+        Key("mean of successes", "mean", "┅"),
+        Key("p50", "p50"),
+        Key(f"SLO {seconds_text(threshold)}", "slo", "┅"),
         *line.shade_key(),
     ]
-    return {
-        "data": [
+    return figure(
+        words,
+        [
             _latency_line("p50", columns["p50"], line, latency, {"color": "@p50", "width": 2}),
             _latency_line("mean of successes", mean, line, latency, {"color": "@mean", "width": 2, "dash": "dot"}),
             _latency_line("p95", columns["p95"], line, latency, {"color": "@p95", "width": 2}),
@@ -107,18 +110,15 @@ def latency_over_time(result: Mapping[str, Any]) -> Figure:
             _line("offered", line.middles, line.columns["offered_per_second"], "y2", "@offered", 6),
             _line("completed", line.middles, line.columns["completed_per_second"], "y2", "@served", 2),
         ],
-        "layout": rows.layout(
+        rows.layout(
             xaxis=line.x_axis(anchor="y2"),
             yaxis=latency.layout(domain=list(rows.domain(0))),
             yaxis2=_count_axis(rows, 1),
             shapes=[*line.shade(), *latency.band(rows.domain(0), "y"), level(latency.place(threshold), "y")],
-            annotations=[
-                rows.heading(0, "&nbsp; ".join(words)),
-                rows.heading(1, f"per second:&nbsp; {key('offered', 'offered')}&nbsp; {key('served', 'completed')}"),
-            ],
+            annotations=[rows.heading(1, Key("per second:"), Key("offered", "offered"), Key("completed", "served"))],
             hovermode="x unified",
         ),
-    }
+    )
 
 
 def arrivals_over_time(result: Mapping[str, Any]) -> Figure:
@@ -127,13 +127,10 @@ def arrivals_over_time(result: Mapping[str, Any]) -> Figure:
     lost = line.has("failed_per_second") or line.has("dropped_per_second")
     rows = Rows(*([120, 100, 100, 90] if lost else [120, 100, 90]))
     flight, age = (2, 3) if lost else (1, 2)
+    words = [Key("arrivals per second:"), Key("due", "offered"), Key("sent", "served"), *line.shade_key()]
     headings = [
-        rows.heading(
-            0,
-            "&nbsp; ".join(["arrivals per second:", key("offered", "due"), key("served", "sent"), *line.shade_key()]),
-        ),
-        rows.heading(flight, "requests in flight"),
-        rows.heading(age, "age of the oldest in flight, seconds"),
+        rows.heading(flight, Key("requests in flight")),
+        rows.heading(age, Key("age of the oldest in flight, seconds")),
     ]
     data = [
         _line("due", line.middles, line.columns["offered_per_second"], "y", "@offered", 6),
@@ -144,16 +141,17 @@ def arrivals_over_time(result: Mapping[str, Any]) -> Figure:
     ]
     if lost:
         headings.append(
-            rows.heading(1, f"lost per second:&nbsp; {key('late', 'failed', '■')}&nbsp; {key('lost', 'dropped', '■')}")
+            rows.heading(1, Key("lost per second:"), Key("failed", "late", "■"), Key("dropped", "lost", "■"))
         )
         data += [
             _bars("failed", line, line.columns["failed_per_second"], "y2", "@late"),
             _bars("dropped", line, line.columns["dropped_per_second"], "y2", "@lost"),
         ]
-    return {
-        "data": data,
-        "layout": rows.layout(
-            xaxis=line.x_axis(anchor="y" if len(headings) == 1 else f"y{age + 1}"),
+    return figure(
+        words,
+        data,
+        rows.layout(
+            xaxis=line.x_axis(anchor=f"y{age + 1}"),
             **{f"yaxis{row + 1 if row else ''}": _count_axis(rows, row) for row in range(age + 1)},
             barmode="stack",
             bargap=0,
@@ -161,7 +159,7 @@ def arrivals_over_time(result: Mapping[str, Any]) -> Figure:
             annotations=headings,
             hovermode="x unified",
         ),
-    }
+    )
 
 
 def lateness(result: Mapping[str, Any], limit_seconds: float) -> Figure:
@@ -171,23 +169,23 @@ def lateness(result: Mapping[str, Any], limit_seconds: float) -> Figure:
     latency = LatencyAxis([s for s in late if s is None or s >= 1e-6], infinite=False, shown=[limit_seconds])
     rows = Rows(150)
     words = [
-        key("service", "lateness p99"),
-        key("slo", f"limit {seconds_text(limit_seconds)}", "┅"),
+        Key("lateness p99", "service"),
+        Key(f"limit {seconds_text(limit_seconds)}", "slo", "┅"),
         *line.shade_key(),
     ]
-    return {
-        "data": [_latency_line("lateness p99", late, line, latency, {"color": "@service", "width": 2})],
-        "layout": rows.layout(
+    return figure(
+        words,
+        [_latency_line("lateness p99", late, line, latency, {"color": "@service", "width": 2})],
+        rows.layout(
             xaxis=line.x_axis(),
             yaxis=latency.layout(),
             shapes=[*line.shade(), level(limit_seconds, "y")],
-            annotations=[rows.heading(0, "&nbsp; ".join(words))],
             hovermode="x unified",
         ),
-    }
+    )
 
 
-def p99_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str], colors: Sequence[str]) -> Figure:
+def p99_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Figure:
     """p99 of two runs over the seconds of each, and what each completed."""
     lines = [Timeline.of(result) for result in results]
     columns = [line.latency("p99") for line in lines]
@@ -199,36 +197,38 @@ def p99_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str], colo
     )
     rows = Rows(260, 120)
     words = [
-        *(key(color, f"{name} p99") for name, color in zip(names, colors, strict=True)),
-        key("slo", f"SLO {seconds_text(thresholds[0])}", "┅"),
+        Key("p99:"),
+        *(Key(name, color) for name, color in zip(names, SIDES, strict=True)),
+        *(Key(f"SLO {seconds_text(threshold)}", "slo", "┅") for threshold in thresholds),
     ]
     longest = max(lines, key=lambda line: line.edges[-1])
     data = [
         _latency_line(f"{name} p99", column, line, latency, {"color": f"@{color}", "width": 2.5})
-        for name, color, line, column in zip(names, colors, lines, columns, strict=True)
+        for name, color, line, column in zip(names, SIDES, lines, columns, strict=True)
     ]
     data += [
         _line(f"{name} completed", line.middles, line.columns["completed_per_second"], "y2", f"@{color}", 2)
-        for name, color, line in zip(names, colors, lines, strict=True)
+        for name, color, line in zip(names, SIDES, lines, strict=True)
     ]
-    return {
-        "data": data,
-        "layout": rows.layout(
+    return figure(
+        words,
+        data,
+        rows.layout(
             xaxis=longest.x_axis(anchor="y2"),
             yaxis=latency.layout(domain=list(rows.domain(0))),
             yaxis2=_count_axis(rows, 1),
             shapes=[*latency.band(rows.domain(0), "y"), *(level(latency.place(t), "y") for t in thresholds)],
-            annotations=[rows.heading(0, "&nbsp; ".join(words)), rows.heading(1, "completed per second")],
+            annotations=[rows.heading(1, Key("completed per second"))],
             hovermode="x unified",
         ),
-    }
+    )
 
 
 def _latency_line(name: str, seconds: Column, line: Timeline, latency: LatencyAxis, style: Figure) -> Figure:
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(seconds) == 1 else "lines",
-        "name": name,
+        "name": escape(name),  # Plotly reads markup in its texts
         "x": line.middles,
         "y": [None if s is None else latency.place(s) for s in seconds],
         "customdata": [seconds_text(s) for s in seconds],
@@ -245,7 +245,7 @@ def _line(
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(values) == 1 else "lines",
-        "name": name,
+        "name": escape(name),  # Plotly reads markup in its texts
         "x": list(x),
         "y": list(values),
         "hovertemplate": "%{y:,.4~g}",
@@ -259,7 +259,7 @@ def _line(
 def _bars(name: str, line: Timeline, values: Column, yaxis: str, color: str) -> Figure:
     return {
         "type": "bar",
-        "name": name,
+        "name": escape(name),  # Plotly reads markup in its texts
         "x": line.middles,
         "width": line.widths,
         "y": [value or None for value in values],

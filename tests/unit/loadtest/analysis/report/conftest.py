@@ -3,6 +3,7 @@
 import heapq
 import math
 from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,40 @@ def result_of() -> Callable[[str], dict[str, Any]]:
         return made[kind]
 
     return of
+
+
+_VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """The text of a page outside scripts and styles; complains when an element is not closed."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.addresses: list[str] = []
+        self._open: list[str] = []
+        self.feed(source)
+        assert self._open == []
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _VOID:
+            self._open.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & {*self._open}:
+            self.words.append(data)
+
+
+@pytest.fixture(scope="session")
+def read() -> Callable[[str], Page]:
+    """Reads a page as a person does: its words and where it leads."""
+    return Page

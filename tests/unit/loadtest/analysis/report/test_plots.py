@@ -47,7 +47,7 @@ def test_rows_lie_one_above_another_with_room_for_their_words() -> None:
     domains = [rows.domain(row) for row in range(3)]
     assert domains[0][1] == 1
     assert domains[-1][0] == pytest.approx(0, abs=1e-9)
-    pixels = [(high - low) * (rows.height - 34 - 46) for low, high in domains]
+    pixels = [(high - low) * (rows.layout()["height"] - 10 - 46) for low, high in domains]
     assert pixels == pytest.approx([300, 120, 90])
     assert all(upper[0] > lower[1] for upper, lower in pairwise(domains))
 
