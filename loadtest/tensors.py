@@ -11,7 +11,8 @@ from loadtest.shapes import INTEGERS, NUMBERS, Model, Tensor
 
 DIGITS: Final = Model("digits", (Tensor("input", "FP64", (-1, 64)),))
 MADE_ROWS: Final = 1_000  # distinct ones
-_MOST_VALUES: Final = 10_000_000  # of a made-up row
+_MOST_VALUES: Final = 4_000_000  # of a made-up row
+_ENOUGH_VALUES: Final = 500_000  # of all made-up rows, as far as one row does not have more
 _BYTE_LIKE: Final = {"UINT8": 255, "INT8": 127}
 _OTHER_INTEGERS_MOST: Final = 1_000
 _WHOLE: Final = re.compile(r"(\d)\.0+(?=[,\]])")
@@ -37,7 +38,7 @@ def made_rows(model: Model, seed: int) -> tuple[str, ...]:
                 "made up; expected data, a file of its rows"
             )
     values = sum(_product(_inner(tensor)) for tensor in model.inputs)
-    count = max(1, min(MADE_ROWS, _MOST_VALUES // max(1, values)))
+    count = max(1, min(MADE_ROWS, _ENOUGH_VALUES // max(1, values)))
     rows = []
     for _ in range(count):
         made = {tensor.name: _made(_inner(tensor), _value(tensor.datatype, draw)) for tensor in model.inputs}
