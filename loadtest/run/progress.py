@@ -23,7 +23,6 @@ def line(standing: Standing, seconds: float, warmup_seconds: float, rate: float,
         f"{asked}, {rate_text(answered)} answered",
         f"p50 {_time(standing.p50)} p99 {_time(standing.p99)} (SLO {seconds_text(threshold_seconds)}{held})",
         f"{standing.in_flight} in flight{oldest}",
-        +(f", oldest {_time(standing.oldest_seconds)}" if standing.in_flight else ""),
         f"{standing.failed} failed, {standing.dropped} dropped",
         f"late {_time(standing.lateness_p99)}",
     ]

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import gevent
-import numpy as np
 from locust.env import Environment
 from locust.event import Events
 
-from loadtest.analysis.samples import SAMPLE, End, Rows, Samples, joined
+from loadtest.analysis.samples import Samples, joined
 from loadtest.analysis.verdict import GeneratorHealth
-from loadtest.arrivals import Schedule, Trace
+from loadtest.arrivals import Trace
 from loadtest.director import Director, LostWorker, sample_path
 from loadtest.generator import REPORT_KEY
+from loadtest.run.gap import gap, since
 from loadtest.run.own_user import own_user_class
 from loadtest.run.watch import Standing, Watch
 from loadtest.run.workers import Workers
@@ -176,29 +176,13 @@ class Trial:
 
     def _samples(self, lost: list[LostWorker], seconds: float) -> Samples:
         """All arrivals, and for the workers that were lost those that they would have made."""
-        parts = []
-        last: dict[Path, float] = {}
-        for path in sorted(self._folder.glob("*" + SUFFIX)):
-            began, rows = read_rows(path)
-            rows = np.array(rows)
-            for column in ("scheduled", "sent", "done"):
-                rows[column] -= began
-            last[path] = float(rows["scheduled"][-1]) if len(rows) else 0.0
-            parts.append(rows)
-        parts += [self._gap(each, last.get(sample_path(self._folder, each.id), 0.0), seconds) for each in lost]
-        return joined(parts)
-
-    def _gap(self, lost: LostWorker, last: float, seconds: float) -> Rows:
-        """The arrivals of its schedule after the last that it is known to have made."""
-        if self._spec.closed:
-            return np.zeros(0, SAMPLE)
-        schedule = Schedule(self._spec.settings.plan(lost.share, lost.begun, self._spec.trace), lost.begun)
-        missed = []
-        while schedule.next < min(lost.until, seconds):
-            instant = schedule.take()
-            if instant > last + _ROUNDING_SECONDS:
-                missed.append((instant, math.nan, math.nan, int(End.GAP), lost.share.index))
-        return np.array(missed, dtype=SAMPLE)
-
-
-_ROUNDING_SECONDS: Final = 1e-6  # of an instant on a clock that has counted for a year
+        spec = self._spec
+        files = {path: read_rows(path) for path in sorted(self._folder.glob("*" + SUFFIX))}
+        parts = {path: since(began, rows) for path, (began, rows) in files.items()}
+        gaps = []
+        for each in () if spec.closed else lost:
+            made = parts.get(sample_path(self._folder, each.id))
+            last = float(made["scheduled"][-1]) if made is not None and len(made) else -math.inf
+            plan = spec.settings.plan(each.share, each.begun, spec.trace)
+            gaps.append(gap(plan, last, min(each.until, seconds)))
+        return joined([*parts.values(), *gaps])

@@ -1,0 +1,44 @@
+"""What a lost worker would have sent is known to the arrival: schedules are pure."""
+
+import numpy as np
+import pytest
+
+from loadtest.analysis.samples import SAMPLE, End
+from loadtest.arrivals import Plan, Schedule, Share, constant
+from loadtest.run.gap import gap, since
+
+
+def instants(plan: Plan, until: float) -> list[float]:
+    schedule = Schedule(plan, plan.begun)
+    found = []
+    while schedule.next < until:
+        found.append(schedule.take())
+    return found
+
+
+@pytest.mark.parametrize("begun", [0.0, 7.5])
+@pytest.mark.parametrize("even", [False, True])
+def test_the_arrivals_after_the_last_one_made_and_no_other(begun: float, even: bool) -> None:
+    plan = Plan(constant(100), seed=3, even=even, share=Share(1, 3), begun=begun)
+    whole = instants(plan, begun + 10)
+    made = [each for each in whole if each < begun + 4]
+    # As read back from a file: the clock had counted for long, and its digits are not all there.
+    last = (made[-1] + 3e7) - 3e7
+    rows = gap(plan, last, begun + 10)
+    assert list(rows["scheduled"]) == whole[len(made) :]
+    assert set(rows["end"]) == {End.GAP}
+    assert set(rows["worker"]) == {1}
+
+
+def test_nothing_is_missing_of_a_worker_that_was_lost_after_its_last_arrival() -> None:
+    plan = Plan(constant(10), even=True)
+    assert len(gap(plan, last=0.9, until=1.0)) == 0
+    assert len(gap(plan, last=-np.inf, until=1.05)) == 10
+
+
+def test_rows_count_from_the_beginning_and_the_file_is_left_alone() -> None:
+    rows = np.array([(105.0, 105.5, np.nan, End.IN_FLIGHT, 2)], dtype=SAMPLE)
+    moved = since(100.0, rows)
+    assert (moved["scheduled"][0], moved["sent"][0], moved["end"][0], moved["worker"][0]) == (5, 5.5, End.IN_FLIGHT, 2)
+    assert np.isnan(moved["done"][0])
+    assert rows["scheduled"][0] == 105
