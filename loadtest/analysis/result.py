@@ -91,7 +91,7 @@ def build(
     ]
     measured = samples.between(warmup_seconds, duration_seconds)
     span = max(duration_seconds - warmup_seconds, 0.0)
-    steady = steadiness(measured) if about.arrivals in STEADY_ARRIVALS else None
+    steady = steadiness(samples, warmup_seconds, duration_seconds) if about.arrivals in STEADY_ARRIVALS else None
     judgement = judge(measured, slo, health, steadiness=steady, client_errors=about.client_errors)
     counts, measured_counts = samples.counts(), measured.counts()
     latency = _percentiles(measured.total_seconds)

@@ -172,7 +172,7 @@ def test_nothing_measured_is_invalid() -> None:
 
 
 def test_a_growing_backlog_fails_a_run_whose_percentile_held() -> None:
-    growing = Steadiness(True, "the backlog grew by 500 requests")
+    growing = Steadiness(True, 3, 503, "the backlog grew by 500 requests", False)
     judgement = judge(run(), SLO, PUNCTUAL, steadiness=growing)
     assert judgement.verdict == "FAIL"
     assert judgement.reasons == ["P99 would not have held for long: the backlog grew by 500 requests."]
