@@ -97,7 +97,11 @@ def as_json(report: Report, slo: Slo) -> dict[str, Any]:
             "percentile": percentile_name(slo.objective),
             "percentile_seconds": _finite(stands.p),
         },
-        "generator": {"cpu_share": report.cpu_share, "workers_lost": report.workers_lost},
+        "generator": {
+            "cpu_share": report.cpu_share,
+            "starved": report.cpu_share >= FULL_CORE,
+            "workers_lost": report.workers_lost,
+        },
     }
 
 

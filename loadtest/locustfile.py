@@ -27,7 +27,7 @@ from loadtest.settings import LoadSettings, SettingsError
 from loadtest.target import TargetError, parse_target
 from loadtest.trace_file import TraceError
 from loadtest.user import ClosedLoopUser, OpenLoopUser
-from loadtest.web import RunCounts, attach
+from loadtest.web import attach
 from loadtest.worker_report import WorkerReports
 from slo.config import SloError
 from slo.config import load as load_slo
@@ -90,13 +90,13 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         environment.host = environment.host or f"http://127.0.0.1:{port_from(os.environ, 'SERVICE_PORT', 8000)}"
         parse_target(environment.host)
         trace = check_files(settings)
-        edges = load_slo(os.environ.get("SLO_FILE", "slo.yaml")).duration_edges
+        slo = load_slo(os.environ.get("SLO_FILE", "slo.yaml"))
     except (SettingsError, TargetError, RowsError, TraceError, SloError) as error:
         stop_with(error)
 
     distributed = isinstance(runner, MasterRunner | WorkerRunner)
     if not isinstance(runner, MasterRunner):
-        environment.load_generator = generator = LoadGenerator(environment, edges)
+        environment.load_generator = generator = LoadGenerator(environment, slo.duration_edges)
         generator.start()
         report = generator.report
     if isinstance(runner, WorkerRunner):
@@ -107,7 +107,7 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         events.report_to_master.add_listener(tell_master)
         return
     if distributed:
-        workers = WorkerReports(edges, (PATH,), time.monotonic)
+        workers = WorkerReports(slo.duration_edges, (PATH,), time.monotonic)
         report = workers.sum
 
         def hear_worker(client_id: str, data: dict[str, Any]) -> None:
@@ -121,12 +121,11 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         environment.user_classes[:] = [OpenLoopUser]
     options.num_users = settings.default_cap(trace) if options.num_users is None else options.num_users
     options.spawn_rate = float(options.num_users) if options.spawn_rate is None else options.spawn_rate
-    director = Director(environment)
+    director = Director(environment, on_lost=workers.lose if distributed else lambda worker: None)
     director.start()
     if web_ui is not None:
-        counts = RunCounts(report)
-        events.test_start.add_listener(counts.begin)
-        attach(web_ui.app, environment, director, counts, OpenLoopUser.__name__)
+        # Locust ticks all classes by default; what runs then is what was named on the command line, or the open loop.
+        attach(web_ui.app, environment, director, report, slo.services[0], environment.user_classes[0].__name__)
     serve_metrics(report)
 
 

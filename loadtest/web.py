@@ -1,14 +1,17 @@
-"""Locust's web UI: forms are checked before Locust sees them, edits reach every worker, the account is shown."""
+"""Locust's web UI: forms are checked before Locust sees them, edits reach every worker, the open loop has its tab."""
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from flask import Flask, Response, jsonify, request
 from werkzeug.datastructures import ImmutableMultiDict
 
+from loadtest.analysis.verdict import Slo
 from loadtest.director import Director
 from loadtest.form import Now, complete_form
+from loadtest.live import as_json
 from loadtest.settings import SettingsError
 from loadtest.target import TargetError
 from loadtest.worker_report import Report
@@ -16,72 +19,31 @@ from loadtest.worker_report import Report
 _SWARM: Final = "locust.swarm"  # Flask endpoints of Locust 2.47
 _INDEX: Final = "locust.index"
 
-# A strip at the foot of Locust's page. It says what "users" means here, keeps the account in view (Locust's own RPS
-# goes stale when the server freezes), shows why an edit was refused (Locust's dialog closes without a word), and puts
-# the values in force into the form (Locust would offer those of the command line again, and an edit would post them).
+# What is put on Locust's page: a strip at its foot and a tab of our own, filled from /load each second. The strip says
+# what "users" means here and why an edit was refused (Locust's dialog closes without a word). Locust's own RPS and
+# percentiles go stale when the server freezes; these do not.
+_PAGE: Final = Path(__file__).parent / "page"
 _STRIP: Final = """
-<style>
-body { padding-bottom: 64px }
-#tailboard { position: fixed; bottom: 0; left: 0; right: 0; z-index: 1500; padding: 6px 24px;
-  font: 14px/1.5 sans-serif; background: #1b3a4b; color: #fff }
-#tailboard-refused { color: #ffb4a2 }
-</style>
 <div id="tailboard">
-<b>Open loop</b>: <i>arrivals</i> and <i>rate</i> (under "Custom parameters") decide when requests start;
-the number of users is only the <b>cap on requests in flight</b>.
-With both classes ticked, OpenLoopUser runs. Latency counts from the scheduled instant.
+<span><b>Open loop</b>: <i>arrivals</i> and <i>rate</i> (under "Custom parameters") decide when requests start; the
+number of users is only the <b>cap on requests in flight</b>.</span>
 <span id="tailboard-account"></span> <b id="tailboard-refused" role="alert"></b></div>
-<script>
-(() => {
-  const options = window.templateArgs.extra_options;
-  for (const [name, value] of Object.entries(%(values)s)) if (options[name]) options[name].default_value = value;
-  const plain = window.fetch;
-  window.fetch = async (...given) => {
-    const reply = await plain(...given);
-    if (new URL(reply.url).pathname.endsWith("/swarm")) {
-      const said = await reply.clone().json();
-      document.getElementById("tailboard-refused").textContent = said.success ? "" : said.message;
-    }
-    return reply;
-  };
-  const show = async () => {
-    try {
-      const now = await (await plain("load")).json(), run = now.run;
-      document.getElementById("tailboard-account").textContent =
-        `Now ${now.target_rate.toFixed(1)}/s; this run: ${run.offered} offered, ${run.dropped} dropped, ` +
-        `${run.completed} completed, ${run.failed} failed, ${now.in_flight} in flight` +
-        (now.in_flight ? `, oldest ${now.oldest_in_flight_seconds.toFixed(2)} s.` : ".");
-    } catch (error) {
-      document.getElementById("tailboard-account").textContent = "Locust does not answer.";
-    }
-  };
-  show();
-  setInterval(show, 2000);
-})();
-</script>
 """
 
 
-class RunCounts:
-    """The account of the run that goes on, or of the last one: counts since it started."""
-
-    def __init__(self, report: Callable[[], Report]) -> None:
-        self._report = report
-        self._before = report().counts
-
-    def begin(self, environment: Any, **_: Any) -> None:
-        """A run starts; Locust's test_start."""
-        self._before = self._report().counts
-
-    def as_json(self) -> dict[str, Any]:
-        """State and counts since the process started, and under "run" the counts of this run."""
-        report = self._report()
-        run = {name: count - self._before[name] for name, count in report.counts.items()}
-        return {**report.as_json(), "run": run}
+def _parts() -> str:
+    """All that does not change from one view to the next; the script must come after the values in force."""
+    style, panel = ((_PAGE / name).read_text("utf-8") for name in ("open_loop.css", "open_loop.html"))
+    return f"<style>\n{style}</style>{_STRIP}{panel}"
 
 
-def attach(app: Flask, environment: Any, director: Director, counts: RunCounts, default_class: str) -> None:
+def attach(
+    app: Flask, environment: Any, director: Director, report: Callable[[], Report], slo: Slo, default_class: str
+) -> None:
     """Put all this on Locust's Flask app, which must not have served a request yet."""
+    command_line = director.settings
+    parts = _parts()
+    script = (_PAGE / "open_loop.js").read_text("utf-8")
 
     def now() -> Now:
         return Now(
@@ -91,6 +53,7 @@ def attach(app: Flask, environment: Any, director: Director, counts: RunCounts, 
             user_classes=[each.__name__ for each in environment.user_classes],
             default_class=default_class,
             options=vars(environment.parsed_options),
+            command_line=command_line,
         )
 
     def check_form() -> Response | None:
@@ -111,12 +74,12 @@ def attach(app: Flask, environment: Any, director: Director, counts: RunCounts, 
             values = json.dumps(director.settings.as_dict())  # checked settings: none can hold markup
             page = response.get_data(as_text=True)
             at = page.index("</body>")
-            strip = _STRIP % {"values": values}
-            response.set_data(page[:at] + strip + page[at:])
+            ours = f'{parts}<script type="application/json" id="tailboard-values">{values}</script>'
+            response.set_data(f"{page[:at]}{ours}<script>\n{script}</script>{page[at:]}")
         return response
 
     def load() -> Response:
-        return jsonify(counts.as_json())
+        return jsonify(as_json(report(), slo))
 
     app.before_request(check_form)
     app.after_request(after)

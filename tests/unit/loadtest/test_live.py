@@ -136,7 +136,7 @@ def test_as_json() -> None:
     }
     assert said["dispatch_lateness_seconds"]["max"] == 0.0001
     assert said["lateness_limit_seconds"] == pytest.approx(0.005)
-    assert said["generator"] == {"cpu_share": 0.0, "workers_lost": 0}
+    assert said["generator"] == {"cpu_share": 0.0, "starved": False, "workers_lost": 0}
 
 
 def test_before_the_first_arrival_there_is_nothing_to_say() -> None:

@@ -1,7 +1,9 @@
 """The form and the edits, with a stand-in for Locust's web app and runner."""
 
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +12,15 @@ from flask import Blueprint, Flask, Response, jsonify, request
 from flask.testing import FlaskClient
 
 from loadtest.account import COUNTS
+from loadtest.analysis.verdict import Objective
 from loadtest.director import Director
+from loadtest.live import as_json
 from loadtest.recorder import Recorder
 from loadtest.settings import LoadSettings
-from loadtest.web import RunCounts, attach
+from loadtest.web import attach
 from loadtest.worker_report import Report
+
+SLO = Objective(0.05, 0.99)
 
 
 class FakeRunner:
@@ -49,7 +55,6 @@ class World:
         )
         self.report = Report(Recorder((0.1,)))
         self.director = Director(self.environment)
-        self.counts = RunCounts(lambda: self.report)
         self.app = Flask("stand_in", root_path=".")
         locust = Blueprint("locust", "stand_in", root_path=".")
 
@@ -65,7 +70,7 @@ class World:
                     setattr(options, name, type(getattr(options, name))(value))
             return jsonify({"success": True})
 
-        attach(self.app, self.environment, self.director, self.counts, "OpenLoopUser")
+        attach(self.app, self.environment, self.director, lambda: self.report, SLO, "OpenLoopUser")
         self.app.register_blueprint(locust)
 
 
@@ -131,14 +136,26 @@ def test_the_page_shows_values_in_force_and_what_users_mean(world: World, client
     assert page.rstrip().endswith("</body></html>")
 
 
-def test_the_account_of_the_run_counts_from_its_start(world: World, client: FlaskClient) -> None:
-    world.report.counts = dict(zip(COUNTS, (10, 9, 1, 8, 1, 0), strict=True))
-    world.counts.begin(world.environment)
+def test_the_figures_of_the_run_as_json(world: World, client: FlaskClient) -> None:
     world.report.counts = dict(zip(COUNTS, (15, 13, 2, 11, 1, 0), strict=True))
+    world.report.run.counts = dict(zip(COUNTS, (5, 4, 1, 3, 0, 0), strict=True))
+    world.report.run.total.observe(0.04)
     world.report.in_flight = 1
     said = client.get("/load").get_json()
     assert said["run"] == dict(zip(COUNTS, (5, 4, 1, 3, 0, 0), strict=True))
     assert (said["offered"], said["in_flight"]) == (15, 1)
+    assert said["latency_seconds"]["max"] == 0.04
+    assert said["verdict"] == "TOO EARLY"
+
+
+def test_every_figure_of_the_tab_is_one_that_the_script_tells(root: Path) -> None:
+    """A name in the page that the script does not know would stay empty, or say "undefined"."""
+    page, script = ((root / "loadtest/page" / name).read_text() for name in ("open_loop.html", "open_loop.js"))
+    told = set(re.findall(r"\b([a-z_]+)\b(?=[:,])", script))
+    wanted = set(re.findall(r'data-(?:text|bad|label|width)="([a-z_]+)"', page))
+    assert len(wanted) > 15
+    assert wanted <= told
+    assert set(re.findall(r'data-row="([a-z_]+)"', page)) <= set(as_json(Report(Recorder(())), SLO))
 
 
 def test_locust_itself_stays_out_of_this_process() -> None:
