@@ -38,7 +38,14 @@ class LostWorker:
 class Director:
     """Holds the settings in force and hands out shares."""
 
-    def __init__(self, environment: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        environment: Any,
+        clock: Callable[[], float] = time.monotonic,
+        on_lost: Callable[[str], None] = lambda worker: None,
+    ) -> None:
+        """`on_lost` is told the id of each worker that has gone in mid-run, before others get its share."""
+        self._on_lost = on_lost
         self._environment = environment
         self._clock = clock
         self._shared: tuple[str, ...] = ()
@@ -116,6 +123,7 @@ class Director:
         for index, worker in enumerate(self._shared):
             if worker not in present:
                 self.lost.append(LostWorker(worker, Share(index, len(self._shared)), self._dealt_at, until))
+                self._on_lost(worker)
         self.share_out()
 
     def _watch(self) -> None:

@@ -1,7 +1,7 @@
 """What a load generator says about itself: one process's report, and the sum of those of all workers. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from loadtest.account import COUNTS, Account
@@ -146,6 +146,20 @@ class _Latest:
     ages: Hdr
 
 
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """What became of a lost worker's share before others took it over."""
+
+    missed: int  # arrivals that nobody made
+    in_flight: int  # requests whose outcome nobody will know
+    of_run: bool = True  # that goes on, or of the last one
+
+    def count_in(self, counts: dict[str, int]) -> None:
+        counts["offered"] += self.missed
+        counts["dropped"] += self.missed
+        counts["unfinished"] += self.in_flight
+
+
 class WorkerReports:
     """The latest report of every worker. Reports carry totals, not steps: one that is lost costs nothing."""
 
@@ -155,20 +169,33 @@ class WorkerReports:
         self._clock = clock
         self._latest: dict[str, _Latest] = {}
         self._before: dict[str, int] = {}  # worker → the number of the run that it last spoke of before this one
+        self._lost: dict[str, _Gap] = {}  # workers that are no longer there
 
     def receive(self, worker: str, packed: Mapping[str, Any]) -> None:
         """A worker's report has come."""
         run, ages = RunFigures.unpacked(packed["run"]), Hdr.unpacked(packed["ages"])
         self._latest[worker] = _Latest(self._clock(), packed, run, ages)
+        self._lost.pop(worker, None)  # it was only silent, and its counts know better
+
+    def lose(self, worker: str) -> None:
+        """A worker has gone in mid-run, and from now on others have its share.
+
+        What it should have sent since its last report counts as dropped, and what it had in flight as unfinished.
+        """
+        if worker in self._latest:
+            latest = self._latest[worker]
+            missed = round(latest.packed["rate"] * (self._clock() - latest.at))
+            self._lost[worker] = _Gap(missed, latest.packed["in_flight"])
 
     def begin_run(self) -> None:
         """A run starts. Until a worker has heard of it too, its reports still speak of the run before."""
         self._before = {worker: latest.run.number for worker, latest in self._latest.items()}
+        self._lost = {worker: replace(gap, of_run=False) for worker, gap in self._lost.items()}
 
     def sum(self) -> Report:
         """Counts of all workers that ever were; the state of those that still report.
 
-        What a silent worker had in flight is not known and not counted: its counts show the gap.
+        What a silent worker does is not known and not counted, until it is lost: see `lose`.
         """
         whole = Report(Recorder(self._edges, self._names))
         now = self._clock()
@@ -182,6 +209,13 @@ class WorkerReports:
             takes_part = latest.run.number != self._before.get(worker)
             if takes_part:
                 whole.run.add(latest.run)
+            if (gap := self._lost.get(worker)) is not None:
+                gap.count_in(whole.counts)
+                if gap.of_run:
+                    gap.count_in(whole.run.counts)
+                    whole.run.total.lost += gap.missed + gap.in_flight
+                    whole.workers_lost += 1
+                continue
             if now - latest.at <= FRESH_SECONDS:
                 whole.in_flight += packed["in_flight"]
                 whole.rate += packed["rate"]

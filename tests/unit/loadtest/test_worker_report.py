@@ -189,3 +189,36 @@ def test_a_worker_that_falls_silent_under_load_is_lost_one_that_had_none_is_not(
     assert workers.sum().workers_lost == 1
     workers.begin_run()
     assert workers.sum().workers_lost == 0  # that was another run
+
+
+def test_the_gap_of_a_lost_worker_counts_as_dropped_and_what_it_had_in_flight_as_unfinished() -> None:
+    now = [100.0]
+    workers = WorkerReports(EDGES, (), lambda: now[0])
+    workers.begin_run()
+    account = Account()
+    account.start(99.0)
+    for _ in range(9):
+        account.finish(account.start(99.0), End.OK)
+    recorder = Recorder(EDGES)
+    recorder.begin_run()
+    packed = Report.of(account, recorder, 50.0, 100.0).packed()
+    workers.receive("a", packed)
+    now[0] = 104.0
+    workers.lose("a")
+    for _ in range(2):  # however often one looks, and however late
+        whole = workers.sum()
+        for counts in (whole.counts, whole.run.counts):
+            assert counts["offered"] == 10 + 200
+            assert counts["dropped"] == 200
+            assert (counts["started"], counts["completed"], counts["unfinished"]) == (10, 9, 1)
+        assert whole.in_flight == 0
+        assert whole.rate == 0
+        assert whole.workers_lost == 1
+        assert whole.run.total.lost == 201
+        now[0] = 500.0
+    workers.begin_run()  # the next run has not lost it
+    whole = workers.sum()
+    assert whole.counts["dropped"] == 200
+    assert whole.run.counts["dropped"] == whole.run.total.lost == whole.workers_lost == 0
+    workers.receive("a", packed)  # it was only silent
+    assert workers.sum().counts["dropped"] == 0
