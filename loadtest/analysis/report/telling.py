@@ -79,16 +79,22 @@ def cards(result: Mapping[str, Any]) -> list[Card]:
 
 
 def _latency(result: Mapping[str, Any]) -> Card:
-    p99, threshold = result["latency_seconds"]["p99"], result["slo"]["threshold_seconds"]
+    """The percentile that the objective speaks of, if the result has it, else p99 without a judgement."""
+    threshold, objective = result["slo"]["threshold_seconds"], result["slo"]["objective"]
+    judged = percentile_name(objective)
+    field = next((field for field, name in PERCENTILES.items() if name == judged), "")
+    name = judged if field in result["latency_seconds"] else "p99"
+    seconds = result["latency_seconds"][field or "p99"]
     low, high = result["latency_p99_ci95"]
-    if p99 is None:
+    if seconds is None:
         detail = f"{share_text(lost_share(result))} of the arrivals got no good answer"
-    elif low is None:
-        detail = f"SLO {seconds_text(threshold)}"
-    else:
+    elif name == "p99" and low is not None:
         detail = f"95% interval {interval_text(low, high)}; SLO {seconds_text(threshold)}"
-    held = p99 is not None and p99 <= threshold
-    return Card("p99, total time", latency_text(p99), detail, "good" if held else "bad")
+    else:
+        detail = f"SLO {judged} within {seconds_text(threshold)}"
+    held = seconds is not None and seconds <= threshold
+    css = "" if name != judged else "good" if held else "bad"
+    return Card(f"{name}, total time", latency_text(seconds), detail, css)
 
 
 def _kept(result: Mapping[str, Any]) -> Card:

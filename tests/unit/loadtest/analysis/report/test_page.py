@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loadtest.analysis.report import html
+from loadtest.analysis.report import html, telling
 
 ResultOf = Callable[[str], dict[str, Any]]
 Read = Callable[[str], Any]
@@ -85,3 +85,24 @@ def test_every_colour_that_a_plot_asks_for_is_in_both_themes(result_of: ResultOf
     assert {"p99", "served", "lost", "band", "warm", "ink"} <= asked
     for theme in (light, dark):
         assert asked <= {*re.findall(r"--(\w+):", theme)}
+
+
+def test_key_figures_are_good_or_bad_by_the_objective(result_of: ResultOf) -> None:
+    colors = {kind: [card.css for card in telling.cards(result_of(kind))] for kind in ("pass", "stall", "drops")}
+    assert colors == {
+        "pass": ["good", "good", "", "", ""],
+        "stall": ["bad", "bad", "", "", ""],
+        "drops": ["bad", "bad", "", "bad", ""],
+    }
+
+
+@pytest.mark.parametrize(
+    ("objective", "name", "css"), [(0.999, "p99.9", "bad"), (0.95, "p95", "good"), (0.97, "p99", "")]
+)
+def test_the_first_figure_is_the_percentile_of_the_objective(
+    result_of: ResultOf, objective: float, name: str, css: str
+) -> None:
+    result = result_of("pass")
+    latency = {**result["latency_seconds"], "p999": 0.08}
+    first = telling.cards({**result, "latency_seconds": latency, "slo": {**result["slo"], "objective": objective}})[0]
+    assert (first.name, first.css) == (f"{name}, total time", css)
