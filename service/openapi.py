@@ -51,6 +51,7 @@ def document(signature: Signature, limits: Limits, version: str, example: Sequen
                 "parameters": [_name(signature)],
                 "post": _infer(signature, limits, example),
             },
+            "/v2/repository/index": {"post": _repository_index(signature)},
             "/healthz": {"get": _get("Is the server alive?", _flag("live"), 503)},
             "/readyz": {"get": _get("Is the server ready?", _flag("ready"), 503)},
             "/openapi.json": {"get": _get("This document", {"type": "object"})},
@@ -163,6 +164,23 @@ def _infer(signature: Signature, limits: Limits, example: Sequence[float]) -> Sc
             "200": {"description": "Output tensors", "content": {JSON: {"schema": reply}, OCTETS: binary}},
             **_errors(404, *_INFERENCE_ERRORS),
         },
+    }
+
+
+def _repository_index(signature: Signature) -> Schema:
+    entry = _object(
+        {
+            "name": {"const": signature.name},
+            "version": {"const": signature.version},
+            "state": {"enum": ["READY", "UNAVAILABLE"]},
+            "reason": {"type": "string", "description": "Why it is unavailable."},
+        }
+    )
+    return {
+        "summary": "The models here, by name",
+        "operationId": "repositoryIndex",
+        "description": "There is one, ready or not; the request needs no body, and none is looked at.",
+        "responses": {"200": _ok(JSON, {"type": "array", "items": entry, "minItems": 1, "maxItems": 1})},
     }
 
 

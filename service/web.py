@@ -5,7 +5,7 @@ Inference routes only translate: Flask's request into the handler's bytes, and i
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ ROUTES: Final = (
     "/v2/health/ready",
     "/v2/models/{name}",
     "/v2/models/{name}/ready",
+    "/v2/repository/index",
     names.ROUTE_OTHER,
 )
 _WANTED_HEADERS: Final = (
@@ -96,6 +97,14 @@ def create_app(services: Services) -> Flask:
     def model_ready(name: str) -> Response:
         _check_model(name, handler)
         return _probe("ready", health.not_ready())
+
+    @app.post("/v2/repository/index")
+    def repository_index() -> Response:
+        # The protocol's extension by which a client that knows no model's name finds one. Its body could leave out
+        # models that are not ready; it is not read, as no body of these routes is, and the state says it.
+        reason = health.not_ready()
+        model = {"name": signature.name, "version": signature.version}
+        return _json([model | {"state": "UNAVAILABLE" if reason else "READY", "reason": reason or ""}])
 
     @app.get("/healthz")
     def healthz() -> Response:
@@ -198,7 +207,7 @@ def _probe(what: str, reason: str | None) -> Response:
     return _json({what: True}) if reason is None else _json_bytes(error_body(reason), 503)
 
 
-def _json(value: Mapping[str, Any]) -> Response:
+def _json(value: Mapping[str, Any] | Sequence[Any]) -> Response:
     return _json_bytes(orjson.dumps(value), 200)
 
 

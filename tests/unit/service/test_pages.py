@@ -57,6 +57,28 @@ def test_a_batcher_that_stopped_is_not_alive(world: Any, path: str) -> None:
     assert world.records[0].outcome == "failed"
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"ready": true}'])
+def test_the_repository_names_the_model(world: Any, body: bytes, document: dict[str, Any]) -> None:
+    ready = {"name": "sums", "version": "1", "state": "READY", "reason": ""}
+    answer = world.call("POST", "/v2/repository/index", body)
+    assert (answer.status, answer.json) == (200, [ready])
+    world.health.draining = True
+    drained = world.call("POST", "/v2/repository/index", body)
+    assert (drained.status, drained.json) == (
+        200,
+        [ready | {"state": "UNAVAILABLE", "reason": "the service is draining"}],
+    )
+    assert {(record.route, record.outcome) for record in world.records} == {("/v2/repository/index", "ok")}
+    operation = document["paths"]["/v2/repository/index"]["post"]
+    entry = operation["responses"]["200"]["content"]["application/json"]["schema"]["items"]
+    assert set(entry["required"]) == set(ready)
+    assert {answer.json[0]["state"], drained.json[0]["state"]} == set(entry["properties"]["state"]["enum"])
+
+
+def test_the_repository_is_asked_by_post(world: Any) -> None:
+    assert world.call("GET", "/v2/repository/index").status == 405
+
+
 def test_model_metadata_of_another_model(world: Any) -> None:
     answer = world.call("GET", "/v2/models/other")
     assert answer.status == 404
