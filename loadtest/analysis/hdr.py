@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loadtest.analysis.order import rank
+
 LARGEST_SECONDS: Final = 3600.0  # what is longer counts as this much; `largest_seconds` stays exact
 RELATIVE_ERROR: Final = 0.0005  # of a quantile against the exact order statistic, from a microsecond up
 
@@ -94,19 +96,16 @@ class Hdr:
 
     def quantiles(self, qs: Sequence[float]) -> list[float | None]:
         """`quantile` of each, with one walk through the buckets."""
-        for q in qs:
-            if not 0 <= q <= 1:
-                raise ValueError(f"quantile {q} is not between 0 and 1")
         self._sort_in()
         upto = np.cumsum(self._counts)
         observed = int(upto[-1])
         total = observed + self.lost
+        ranks = [rank(q, total or 1) for q in qs]
         if not total:
             return [None] * len(qs)
-        ranks = [_rank(q, total) for q in qs]
         return [
-            math.inf if rank > observed else min(_middle_seconds(int(np.searchsorted(upto, rank))), self._largest)
-            for rank in ranks
+            math.inf if place > observed else min(_middle_seconds(int(np.searchsorted(upto, place))), self._largest)
+            for place in ranks
         ]
 
     def within(self, seconds: float) -> int:
@@ -169,11 +168,6 @@ def _indices(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 _BUCKETS: Final = int(_indices(np.array([LARGEST_SECONDS]))[0]) + 1
-
-
-def _rank(q: float, total: int) -> int:
-    """⌈q·n⌉ and at least 1. 0.07 · 100 is 7.000000000000001, which is rank 7."""
-    return max(1, math.ceil(q * total - 1e-9))
 
 
 def _middle_seconds(index: int) -> float:
