@@ -56,6 +56,8 @@ class LoadGenerator:
         """Prepared requests; arrival k sends number k modulo their count."""
         self.name = PATH
         """Under which requests are counted."""
+        self.drops_as: tuple[str, str] | None = None
+        """Type and name of dropped arrivals in Locust's tables, where users send other requests than the prepared."""
         self._environment = environment
         self._share: Share | None = None  # None until the director has said
         self._begun = 0.0  # how far the load had come when it did
@@ -128,6 +130,7 @@ class LoadGenerator:
     def _on_test_start(self, environment: Any, **_: Any) -> None:
         self._running = True
         self._told.clear()
+        self.drops_as = None  # until the users of this run say
         self._before_run = self.account.counts()
         self.recorder.begin_run()
         self._cpu.begin()
@@ -215,10 +218,12 @@ class LoadGenerator:
         self._following = False
         self._environment.runner.send_message(PROBLEM_MESSAGE, str(why))
 
-    def _dropped(self) -> None:
+    def _dropped(self, late_seconds: float) -> None:
+        self.recorder.run.lateness.observe(late_seconds)
+        request_type, name = self.drops_as or (METHOD, self.name)
         self._environment.events.request.fire(
-            request_type=METHOD,
-            name=self.name,
+            request_type=request_type,
+            name=name,
             response_time=None,  # it has none; Locust counts it as a failure and leaves it out of its percentiles
             response_length=0,
             exception=NoFreeUser(),

@@ -79,6 +79,7 @@ class OnSchedule(User):
                 "`locust -f loadtest/locustfile.py,YOUR_FILE.py ...`"
             )
         self.load = load
+        load.drops_as = ("ARRIVAL", type(self).__name__)  # no task was chosen for it
         if not isinstance(environment.events.request, RequestEvent):
             environment.events.request = RequestEvent(environment.events.request, load.recorder)
         self._requests: Final = environment.events.request

@@ -24,7 +24,8 @@ class ArrivalTaker(Protocol):
 class Scheduler:
     """One worker's arrivals. Not thread-safe: it lives in one gevent hub, and nothing here yields."""
 
-    def __init__(self, account: Account, clock: Callable[[], float], on_drop: Callable[[], None]) -> None:
+    def __init__(self, account: Account, clock: Callable[[], float], on_drop: Callable[[float], None]) -> None:
+        """`on_drop` hears how many seconds after its instant an arrival was dropped."""
         self._account = account
         self._clock = clock
         self._on_drop = on_drop
@@ -105,4 +106,4 @@ class Scheduler:
                 user.take_arrival(self._account.start(scheduled), scheduled)
             else:
                 self._account.drop(scheduled, now)
-                self._on_drop()
+                self._on_drop(now - scheduled)

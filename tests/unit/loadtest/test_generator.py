@@ -105,11 +105,22 @@ def test_the_plan_of_a_run_that_ended_does_not_start_the_next(world: World) -> N
 
 
 def test_a_drop_is_a_failure_for_locust_without_a_time(world: World) -> None:
-    world.generator._dropped()
+    world.generator._dropped(0.25)
     (fired,) = world.environment.events.request.fired
     assert fired["response_time"] is None
     assert isinstance(fired["exception"], NoFreeUser)
     assert (fired["request_type"], fired["name"]) == ("POST", "/predict")
+    assert world.generator.report().run.lateness.max == 0.25  # the scheduler's own, though no user was late
+
+
+def test_a_drop_bears_the_name_of_the_users_of_the_run(world: World) -> None:
+    world.begin()
+    world.generator.drops_as = ("ARRIVAL", "Shopper")
+    world.generator._dropped(0.0)
+    world.begin()
+    world.generator._dropped(0.0)
+    names = [(fired["request_type"], fired["name"]) for fired in world.environment.events.request.fired]
+    assert names == [("ARRIVAL", "Shopper"), ("POST", "/predict")]
 
 
 def test_what_is_refused_is_told_once_per_status_and_run(world: World, caplog: pytest.LogCaptureFixture) -> None:

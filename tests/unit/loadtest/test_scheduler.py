@@ -19,12 +19,12 @@ class World:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.drops = 0
+        self.drops: list[float] = []  # how late
         self.account = Account()
         self.scheduler = Scheduler(self.account, lambda: self.now, self.drop)
 
-    def drop(self) -> None:
-        self.drops += 1
+    def drop(self, late_seconds: float) -> None:
+        self.drops.append(late_seconds)
 
     def user(self, name: str = "") -> "FakeUser":
         user = FakeUser(name)
@@ -95,7 +95,7 @@ def test_an_arrival_without_a_free_user_is_dropped_not_kept(world: World) -> Non
     user = world.user()
     world.go_to(0)
     world.go_to(3.5)  # three are due, one user is there
-    assert (world.account.started, world.account.dropped, world.drops) == (1, 2, 2)
+    assert (world.account.started, world.account.dropped, world.drops) == (1, 2, [1.5, 0.5])
     world.scheduler.join(user)
     world.scheduler.run_once()
     assert len(user.given) == 1  # the dropped ones do not come back
@@ -132,7 +132,7 @@ def test_a_late_scheduler_releases_everything_due_with_each_its_own_instant(worl
 
 def test_a_scheduler_too_slow_for_its_rate_still_comes_back(world: World) -> None:
     """Each release takes longer than a gap: were `now` read anew in the loop, it would never end."""
-    slow = Scheduler(world.account, lambda: world.now, lambda: setattr(world, "now", world.now + 1))
+    slow = Scheduler(world.account, lambda: world.now, lambda late: setattr(world, "now", world.now + 1))
     slow.follow(every_second(10))
     slow.join(FakeUser("busy"))
     slow.run_once()
@@ -221,7 +221,7 @@ def test_every_arrival_is_accounted_for_whatever_happens(events: list[tuple[str,
         assert account.offered == account.started + account.dropped
         assert account.started == account.completed + account.failed + account.unfinished + len(account.in_flight)
         assert set(account.in_flight) == set(serving)
-        assert world.drops == account.dropped
+        assert len(world.drops) == account.dropped
         assert account.oldest_seconds(world.now) == pytest.approx(
             max((world.now - at for at in account.in_flight.values()), default=0)
         )
