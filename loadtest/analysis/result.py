@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from loadtest.analysis.intervals import quantile_interval
+from loadtest.analysis.intervals import Interval, quantile_interval
 from loadtest.analysis.order import quantiles
 from loadtest.analysis.samples import DROPPED, FAILED, End, Floats, Samples
 from loadtest.analysis.steady import steadiness
@@ -19,6 +19,7 @@ FORMAT: Final = 1
 PERCENTILES: Final[Mapping[str, float]] = {
     "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0,
 }  # fmt: skip
+WITH_INTERVAL: Final = ("p50", "p95", "p99")
 BATCHES: Final = 24  # enough for an interval of their mean, few enough that each is longer than a queue's memory
 STEADY_ARRIVALS: Final = ("constant", "poisson")  # the others change their rate on purpose
 
@@ -30,7 +31,8 @@ _LOST: Final[Mapping[str, tuple[End, ...]]] = {
 _REQUIRED: Final = (
     "verdict", "reasons", "offered", "started", "completed", "failed", "dropped", "in_flight_at_end", "measured",
     "planned_rate", "achieved_rate", "latency_seconds", "latency_p99_ci95", "success_latency_seconds",
-    "service_seconds", "dispatch_lateness_seconds", "slo", "seed", "arrivals", "host",
+    "service_seconds", "dispatch_lateness_seconds", "slo", "seed", "arrivals", "host", "latency_ci95", "batches",
+    "settings", "target", "ended", "duration_seconds", "warmup_seconds",
 )  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def build(
     judgement = judge(measured, slo, health, steadiness=steady, client_errors=about.client_errors)
     counts, measured_counts = samples.counts(), measured.counts()
     latency = _percentiles(measured.total_seconds)
-    interval = quantile_interval(measured.total_seconds, 0.99) if len(measured) else None
+    intervals = _intervals(measured)
     return {
         "format": FORMAT,
         "verdict": judgement.verdict,
@@ -113,8 +115,9 @@ def build(
         "throughput": measured_counts["completed"] / span if span else 0.0,
         "latency_seconds": {name: _finite(value) for name, value in latency.items()},
         "latency_reasons": _why_null(measured, latency),
-        "latency_p99_ci95": [_finite(interval.low), _finite(interval.high)] if interval else [None, None],
-        "latency_p99_effective_samples": interval.effective_samples if interval else 0.0,
+        "latency_ci95": {name: _ends(interval) for name, interval in intervals.items()},
+        "latency_p99_ci95": _ends(intervals["p99"]),
+        "latency_p99_effective_samples": intervals["p99"].effective_samples if intervals["p99"] else 0.0,
         "success_latency_seconds": _of_successes(measured.success_seconds),
         "service_seconds": _nullable(_percentiles(_known(measured.service_seconds))),
         "dispatch_lateness_seconds": _lateness(_known(measured.lateness_seconds)),
@@ -127,7 +130,7 @@ def build(
             "cpu_share": health.cpu_share,
             "workers_lost": health.workers_lost,
         },
-        "batches": batches(measured, warmup_seconds, duration_seconds),
+        "batches": batches(measured, slo, warmup_seconds, duration_seconds),
         "seed": about.seed,
         "arrivals": about.arrivals,
         "settings": dict(about.settings),
@@ -137,10 +140,12 @@ def build(
     }
 
 
-def batches(measured: Samples, start: float, end: float, count: int = BATCHES) -> list[dict[str, Any]]:
+def batches(measured: Samples, slo: Slo, start: float, end: float, count: int = BATCHES) -> list[dict[str, Any]]:
     """The measured part in `count` spans of equal length, in time order; None stands for +∞ and for no figure."""
+    found: list[dict[str, Any]] = []
+    if end <= start:
+        return found
     edges = np.linspace(start, end, count + 1)
-    found = []
     for first, last in pairwise(edges.tolist()):
         part = measured.between(first, last)
         successes = part.success_seconds
@@ -151,6 +156,7 @@ def batches(measured: Samples, start: float, end: float, count: int = BATCHES) -
                 "to_seconds": last,
                 "offered": len(part),
                 "completed": len(successes),
+                "good": int(np.count_nonzero(successes <= slo.threshold_seconds)),
                 "p50": _finite(p50),
                 "p95": _finite(p95),
                 "p99": _finite(p99),
@@ -187,6 +193,16 @@ def _finite(value: float | None) -> float | None:
 
 def _nullable(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: _finite(value) for name, value in values.items()}
+
+
+def _intervals(measured: Samples) -> dict[str, Interval | None]:
+    if not len(measured):
+        return dict.fromkeys(WITH_INTERVAL)
+    return {name: quantile_interval(measured.total_seconds, PERCENTILES[name]) for name in WITH_INTERVAL}
+
+
+def _ends(interval: Interval | None) -> list[float | None]:
+    return [None, None] if interval is None else [_finite(interval.low), _finite(interval.high)]
 
 
 def _known(seconds: Floats) -> Floats:

@@ -1,7 +1,8 @@
 """Whether the measured part of a run was steady: no backlog that grows, no warm-up that goes on in it.
 
 Only for arrivals at a constant rate, even or Poisson: with the others latency and backlog change on purpose. Both
-tests look at spans of equal length and have a nominal false alarm rate of 1%.
+tests look at spans of equal length, at a nominal false alarm rate of 1%; on queues at 50 to 90% load a simulation found
+1% for a backlog that rises, none for one that grows as the verdict means it, and 2 to 5% for the warm-up, a mere note.
 """
 
 import math
