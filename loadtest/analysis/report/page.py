@@ -33,13 +33,9 @@ def html(result: Mapping[str, Any]) -> str:
     return _rendered("report.html", specs, result=result)
 
 
-def compared_html(
-    a: Mapping[str, Any],
-    b: Mapping[str, Any],
-    comparison: Mapping[str, Any],
-    names: tuple[str, str] = ("A", "B"),
-) -> str:
-    """Two runs side by side under short `names`; `comparison` is what `loadtest.analysis.compare.compared` says."""
+def compared_html(a: Mapping[str, Any], b: Mapping[str, Any], comparison: Mapping[str, Any]) -> str:
+    """Two runs side by side; `comparison` is what `loadtest.analysis.compare.compared` says of them."""
+    names = comparison["names"]
     results = (a, b)
     specs: dict[str, Figure] = {}
     if all(result.get("series") and result["measured"]["offered"] for result in results):

@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from loadtest.analysis.report import telling
-from loadtest.analysis.report.words import NOTHING, latency_text, rate_text, seconds_text, share_text
+from loadtest.analysis.report.words import INFINITE, NOTHING, latency_text, rate_text, seconds_text, share_text
 
-_ABSENT = "\N{NO-BREAK SPACE}"
+_REALITY: Final = {
+    True: ("real", "real"),
+    False: ("may be chance", "chance"),
+    None: ("cannot be told", "unknown"),
+}
+_LARGE: Final = 2.0  # a change above it is read better as a factor than in percent
+_ABSENT: Final = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,85 @@ def _figures(result: Mapping[str, Any]) -> dict[str, str]:
         "completed": f"{rate_text(telling.completed_rate(result))}/s",
         "sent": f"{rate_text(result['achieved_rate'])}/s",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure of both and what stands between them."""
+
+    name: str
+    cells: tuple[str, str]
+    change: str
+    verdict: str
+    css: str  # real | chance | unknown
+
+
+def changes(comparison: Mapping[str, Any]) -> list[Change]:
+    """The figures that have an interval, and whether their difference is more than chance."""
+    return [
+        Change(
+            figure["what"],
+            (_shown(figure["name"], figure["a"]), _shown(figure["name"], figure["b"])),
+            _change(figure),
+            *_REALITY[figure["real"]],
+        )
+        for figure in comparison["figures"]
+    ]
+
+
+def headline(comparison: Mapping[str, Any]) -> str:
+    """What became of p99 from the first run to the second, in a sentence."""
+    first, second = comparison["names"]
+    p99 = next(figure for figure in comparison["figures"] if figure["name"] == "p99")
+    a, b = p99["a"], p99["b"]
+    if p99["real"] is None:
+        return f"These runs cannot tell whether p99 of {first} and {second} differ."
+    if not p99["real"]:
+        return f"p99 of {first} is {latency_text(a)} and of {second} {latency_text(b)}; the difference may be chance."
+    if a is None or b is None:
+        lossy, other, finite = (first, second, b) if a is None else (second, first, a)
+        return f"p99 of {lossy} is ∞, because so many arrivals were lost, and that of {other} {seconds_text(finite)}."
+    higher = b > a
+    share = abs(p99["change"])
+    by = f"{share_text(round(share, 3))} {'higher' if higher else 'lower'} than"
+    if higher and share >= 1:
+        by = f"{b / a:.3g} times"
+    return (
+        f"p99 of {second} is {by} that of {first}: {seconds_text(b)} against {seconds_text(a)}. "
+        "The difference is more than chance."
+    )
+
+
+def _shown(name: str, value: float | None) -> str:
+    match name:
+        case "good":
+            return NOTHING if value is None else share_text(value)
+        case "throughput":
+            return NOTHING if value is None else f"{rate_text(value)}/s"
+        case "mean":
+            return seconds_text(value)
+        case _:
+            return latency_text(value)
+
+
+def _change(figure: Mapping[str, Any]) -> str:
+    """The change and its 95% interval: in points for a share, else in percent, or as a factor when it is large."""
+    if figure["real"] is None:
+        return NOTHING
+    change, (low, high) = figure["change"], figure["change_ci95"]
+    ends = [end for end in (change, low, high) if end is not None]
+    if figure["name"] == "good":
+        form, unit = "{points:+.2f}", " points"
+    elif ends and max(abs(end) for end in ends) >= _LARGE:
+        form, unit = "×{factor:.3g}", ""
+    else:
+        form, unit = "{points:+.1f}", "%"
+    told = [
+        endless if end is None else form.format(points=100 * end, factor=1 + end)
+        for end, endless in ((change, ""), (low, f"−{INFINITE}"), (high, INFINITE))
+    ]
+    interval = f"{told[1]} to {told[2]}{unit}"
+    return f"{told[0]}{unit} ({interval})" if told[0] else interval
 
 
 def facts(results: Sequence[Mapping[str, Any]]) -> dict[str, list[Pair]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from loadtest.analysis.compare import compared
 from loadtest.analysis.report import compared_html, distribution, pairing, timeline
 
 ResultOf = Callable[[str], dict[str, Any]]
@@ -13,7 +14,7 @@ Read = Callable[[str], Any]
 
 def test_both_are_told_under_their_names(result_of: ResultOf, read: Read) -> None:
     closed, opened = result_of("closed"), result_of("stall")
-    page = read(compared_html(closed, opened, {}, ("closed", "open")))
+    page = read(compared_html(closed, opened, compared(closed, opened, ("closed", "open"))))
     assert closed["reasons"][0] in page.text
     assert opened["reasons"][0] in page.text
     assert "closed is a closed loop, which hides stalls" in page.text
@@ -56,11 +57,76 @@ def test_curves_of_both_are_overlaid_in_their_colours_and_one_band_serves_both(r
 
 @pytest.mark.parametrize("kinds", [("nothing", "pass"), ("pass", "nothing"), ("all lost", "all lost")])
 def test_a_side_without_a_measurement_is_no_obstacle(result_of: ResultOf, read: Read, kinds: tuple[str, str]) -> None:
-    page = read(compared_html(result_of(kinds[0]), result_of(kinds[1]), {}))
+    sides = (result_of(kinds[0]), result_of(kinds[1]))
+    page = read(compared_html(*sides, compared(*sides)))
     assert result_of(kinds[0])["reasons"][0] in page.text
 
 
 def test_names_are_text(result_of: ResultOf) -> None:
-    source = compared_html(result_of("pass"), result_of("pass"), {}, ("<b>x</b><script>", "B"))
+    result = result_of("pass")
+    source = compared_html(result, result, compared(result, result, ("<b>x</b><script>", "B")))
     assert "<b>x</b>" not in source
     assert "&lt;b&gt;x&lt;/b&gt;" in source
+
+
+def figure(name: str, a: float | None, b: float | None, real: bool | None = True, **options: Any) -> dict[str, Any]:
+    change = b / a - 1 if a and b else None
+    interval = [None, None] if change is None else [change * 0.9, change * 1.1]
+    return {
+        "name": name,
+        "what": name,
+        "a": a,
+        "b": b,
+        "change": change,
+        "change_ci95": interval,
+        "real": real,
+        **options,
+    }
+
+
+@pytest.mark.parametrize(
+    ("p99", "said"),
+    [
+        (figure("p99", 0.021, 0.843), "p99 of new is 40.1 times that of old: 843 ms against 21.0 ms."),
+        (figure("p99", 0.020, 0.025), "p99 of new is 25% higher than that of old: 25.0 ms against 20.0 ms."),
+        (figure("p99", 0.020, 0.005), "p99 of new is 75% lower than that of old: 5.00 ms against 20.0 ms."),
+        (
+            figure("p99", 0.020, 0.021, real=False),
+            "p99 of old is 20.0 ms and of new 21.0 ms; the difference may be chance.",
+        ),
+        (figure("p99", None, None, real=None), "These runs cannot tell whether p99 of old and new differ."),
+        (figure("p99", 0.020, None), "p99 of new is ∞, because so many arrivals were lost, and that of old 20.0 ms."),
+        (figure("p99", None, 0.020), "p99 of old is ∞, because so many arrivals were lost, and that of new 20.0 ms."),
+    ],
+)
+def test_the_headline_says_what_became_of_p99(p99: dict[str, Any], said: str) -> None:
+    assert pairing.headline({"names": ["old", "new"], "figures": [p99]}).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("told", "cells", "change", "verdict"),
+    [
+        (figure("p50", 0.020, 0.025), ("20.0 ms", "25.0 ms"), "+25.0% (+22.5 to +27.5%)", "real"),
+        (figure("p99", 0.020, 0.8, real=False), ("20.0 ms", "800 ms"), "×40 (×36.1 to ×43.9)", "may be chance"),
+        (
+            figure("good", 0.99, 0.95, change=-0.04, change_ci95=[-0.05, -0.03]),
+            ("99%", "95%"),
+            "-4.00 points (-5.00 to -3.00 points)",
+            "real",
+        ),
+        (figure("p99", 0.02, None, change_ci95=[3.0, None]), ("20.0 ms", "∞"), "×4 to ∞", "real"),
+        (figure("mean", None, 0.02, real=None), ("–", "20.0 ms"), "–", "cannot be told"),
+        (figure("throughput", 100.0, 90.0), ("100/s", "90/s"), "-10.0% (-9.0 to -11.0%)", "real"),
+    ],
+)
+def test_a_change_is_told_with_its_interval(
+    told: dict[str, Any], cells: tuple[str, str], change: str, verdict: str
+) -> None:
+    row = pairing.changes({"figures": [told]})[0]
+    assert (row.cells, row.change, row.verdict) == (cells, change, verdict)
+
+
+def test_cautions_name_the_runs(result_of: ResultOf, read: Read) -> None:
+    closed, opened = result_of("closed"), result_of("stall")
+    text = read(compared_html(closed, opened, compared(closed, opened, ("Locust", "Tailboard")))).text
+    assert "Locust was a closed loop, which hides stalls" in text
