@@ -39,10 +39,11 @@ class FakeRunner:
 
 
 class World:
-    def __init__(self, runner: FakeRunner) -> None:
+    def __init__(self, runner: FakeRunner, **values: Any) -> None:
+        """`values` are settings of the command line."""
         self.runner = runner
         self.swarms: list[dict[str, list[str]]] = []
-        options = SimpleNamespace(stop_timeout=0, num_users=None, **LoadSettings().as_dict())
+        options = SimpleNamespace(stop_timeout=0, num_users=None, **{**LoadSettings().as_dict(), **values})
         self.options = options
         listeners = SimpleNamespace(add_listener=lambda listener: None)
         self.environment = SimpleNamespace(
@@ -120,6 +121,15 @@ def test_an_edit_at_the_master_gives_every_present_worker_its_share() -> None:
         ("b", 1, 3),
         ("new", 2, 3),
     ]
+
+
+def test_a_file_of_the_command_line_can_be_chosen_again_and_no_other() -> None:
+    world = World(FakeRunner(), data="mine.npy")
+    world.options.data = ""  # meanwhile somebody went back to the built-in rows
+    client = world.app.test_client()
+    assert client.post("/swarm", data={"data": "mine.npy"}).get_json()["success"]
+    refused = client.post("/swarm", data={"data": "../secret.npy"}).get_json()
+    assert (refused["success"], refused["message"][:24]) == (False, "data is '../secret.npy';")
 
 
 def test_a_refused_edit_reaches_nobody(world: World, client: FlaskClient) -> None:
