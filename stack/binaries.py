@@ -1,6 +1,6 @@
 """Programs of others without Docker: from PATH, else from `.tailboard/bin`, else Debian's packages.
 
-Prometheus and Alertmanager for the stack, wrk for the bench.
+Prometheus and Alertmanager for the stack, wrk and hey for the bench.
 
 Packages are fetched with `apt-get download` into directories of our own and unpacked with `dpkg -x`: no root, no change
 to the system, no service installed. `python -m stack.binaries` prints what would be used.
@@ -34,16 +34,20 @@ NAMES: Final = {  # of the stack
     "amtool": ("amtool",),
 }
 WRK: Final = "wrk"
+HEY: Final = "hey"
 PACKAGES: Final = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "alertmanager": "prometheus-alertmanager",
     "amtool": "prometheus-alertmanager",
     WRK: "wrk",
+    HEY: "hey",
 }
 # What a package needs beside it: Prometheus's page its scripts and fonts, wrk a library that few systems have.
 _BESIDE: Final = ("libjs-", "fonts-", "libluajit")
-_HOMES: Final = {WRK: "https://github.com/wg/wrk"}
+_HOMES: Final = {WRK: "https://github.com/wg/wrk", HEY: "https://github.com/rakyll/hey"}
+_ASKS: Final = {HEY: "-h"}  # instead of --version, which it does not know
+_SAYS: Final = {WRK: "wrk ", HEY: "Usage: hey "}  # how the answer begins
 
 _VERSION_SECONDS: Final = 20.0
 _UPDATE_SECONDS: Final = 180.0
@@ -94,6 +98,11 @@ def obtain_wrk(bin_dir: Path = DEFAULT_BIN_DIR, say: Say = print, search_path: s
     return _obtain((WRK,), bin_dir, say, search_path)[WRK]
 
 
+def obtain_hey(bin_dir: Path = DEFAULT_BIN_DIR, say: Say = print, search_path: str | None = None) -> Path:
+    """hey, in the same manner."""
+    return _obtain((HEY,), bin_dir, say, search_path)[HEY]
+
+
 def _obtain(tools: Sequence[str], bin_dir: Path, say: Say, search_path: str | None) -> dict[str, Path]:
     bin_dir = bin_dir.absolute()
     found, notes = locate(bin_dir, search_path, tools)
@@ -131,11 +140,11 @@ def locate(
     return found, notes
 
 
-def version(program: Path) -> str:
+def version(program: Path, ask: str = "--version") -> str:
     """The first line of `--version`, or the reason why there is none."""
     try:
         done = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, errors="replace"
+            [program, ask], capture_output=True, text=True, timeout=_VERSION_SECONDS, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run: {error}"
@@ -145,8 +154,8 @@ def version(program: Path) -> str:
 
 def _trouble(tool: str, candidate: Path) -> str | None:
     """Why `candidate` is not the program that it is called; other programs go by some of these names."""
-    said = version(candidate)
-    begins = f"{tool} " if tool == WRK else f"{tool}, version "
+    said = version(candidate, _ASKS.get(tool, "--version"))
+    begins = _SAYS.get(tool, f"{tool}, version ")
     return None if said.startswith(begins) else f"{candidate} is not {tool} ({said[:200]})"
 
 
@@ -190,7 +199,7 @@ def _fetch(missing: Sequence[str], bin_dir: Path, say: Say, notes: Sequence[str]
         raise _cannot(missing, bin_dir, [*notes, f"Debian's packages need {' and '.join(absent)}, not found here"])
     began = time.monotonic()
     packages = sorted({PACKAGES[tool] for tool in missing})
-    size = "about 1 MB" if tuple(missing) == (WRK,) else "about 30 MB"
+    size = "about 30 MB" if set(missing) <= set(NAMES) else "a few MB"
     say(f"{', '.join(missing)}: not on PATH, fetching Debian's packages ({size}, once) ...")
     for stale in bin_dir.parent.glob("fetch-*/"):  # of a fetch that was killed: nobody else is here under the lock
         shutil.rmtree(stale, ignore_errors=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack import relocate
-from stack.binaries import NAMES, Binaries, BinariesError, locate, obtain, obtain_wrk, version
+from stack.binaries import NAMES, Binaries, BinariesError, locate, obtain, obtain_hey, obtain_wrk, version
 from stack.settings import ROOT
 
 # What `apt-get download` and `dpkg-deb -x` do, on text files: a "package" is the list of its programs.
@@ -42,6 +42,9 @@ case $2 in
   */prometheus.deb) programs="prometheus promtool" ;;
   */prometheus-alertmanager.deb) programs="prometheus-alertmanager amtool" ;;
   */wrk.deb) printf '#!/bin/sh\\necho wrk $LD_LIBRARY_PATH' > "$3/usr/bin/wrk"; chmod +x "$3/usr/bin/wrk" ;;
+  */hey.deb)
+    printf '#!/bin/sh\\n[ "$1" = -h ] && echo "Usage: hey [options...] <url>"' > "$3/usr/bin/hey"
+    chmod +x "$3/usr/bin/hey" ;;
   */libluajit*.deb) mkdir -p "$3/usr/lib/here"; echo > "$3/usr/lib/here/libluajit.so.2" ;;
   *) echo "$2" >> "$3/assets" ;;
 esac
@@ -179,6 +182,18 @@ def test_wrk_is_fetched_alone_and_finds_the_library_that_it_brings(system: Path,
     assert library.resolve() == bin_dir.parent / "debian" / "usr" / "lib" / "here"
     (system / "apt-get").unlink()
     assert obtain_wrk(bin_dir, pytest.fail) == found
+
+
+def test_hey_is_fetched_and_known_by_its_usage(system: Path, bin_dir: Path) -> None:
+    found = obtain_hey(bin_dir, quiet)
+    assert found == bin_dir / "hey"
+    (system / "apt-get").unlink()
+    assert obtain_hey(bin_dir, pytest.fail) == found
+
+
+def test_another_program_of_that_name_is_not_taken(system: Path, bin_dir: Path) -> None:
+    program(system / "hey", "#!/bin/sh\necho 'hey there'\n")
+    assert obtain_hey(bin_dir, quiet) == bin_dir / "hey"
 
 
 def test_when_wrk_cannot_be_had_the_message_is_about_wrk(system: Path, bin_dir: Path) -> None:
