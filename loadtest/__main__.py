@@ -33,9 +33,19 @@ def _run(argv: Sequence[str]) -> int:
         return EXIT_CODES["INVALID"]
 
 
+def _compare(argv: Sequence[str]) -> int:
+    from loadtest.compare import CompareError, run
+
+    try:
+        return run(argv)
+    except CompareError as error:
+        print(f"loadtest compare: {error}", file=sys.stderr)
+        return USAGE_ERROR
+
+
 def main(argv: Sequence[str]) -> int:
     """Dispatch; the exit code."""
-    commands: dict[str, Callable[[Sequence[str]], int]] = {"run": _run}
+    commands: dict[str, Callable[[Sequence[str]], int]] = {"run": _run, "compare": _compare}
     if argv and argv[0] in commands:
         return commands[argv[0]](argv[1:])
     if argv and argv[0] in ("-h", "--help"):

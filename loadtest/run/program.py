@@ -53,7 +53,7 @@ def run(argv: Sequence[str]) -> int:
     seconds = _seconds(options, trace)
     rate = _mean_rate(options, trace, seconds)
     folder = _folder(options.out)
-    progress.say(f"{said or options.user} to {options.target}; results go to {options.out}")
+    progress.say(f"{options.target}: {said or f'tasks of {options.user}'}\nresults go to {options.out}")
 
     breached = breach.Breach(options.slo.objective, options.abort_seconds or math.inf, options.warmup_seconds)
     curve = None if options.closed_users or trace is not None else options.settings.curve()
