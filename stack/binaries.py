@@ -46,7 +46,7 @@ PACKAGES: Final = {
 # What a package needs beside it: Prometheus's page its scripts and fonts, wrk a library that few systems have.
 _BESIDE: Final = ("libjs-", "fonts-", "libluajit")
 _HOMES: Final = {WRK: "https://github.com/wg/wrk", HEY: "https://github.com/rakyll/hey"}
-_ASKS: Final = {HEY: "-h"}  # instead of --version, which it does not know
+_ASKS: Final = {HEY: "-help"}  # instead of --version, which it does not know
 _SAYS: Final = {WRK: "wrk ", HEY: "Usage: hey "}  # how the answer begins
 
 _VERSION_SECONDS: Final = 20.0

@@ -43,7 +43,7 @@ case $2 in
   */prometheus-alertmanager.deb) programs="prometheus-alertmanager amtool" ;;
   */wrk.deb) printf '#!/bin/sh\\necho wrk $LD_LIBRARY_PATH' > "$3/usr/bin/wrk"; chmod +x "$3/usr/bin/wrk" ;;
   */hey.deb)
-    printf '#!/bin/sh\\n[ "$1" = -h ] && echo "Usage: hey [options...] <url>"' > "$3/usr/bin/hey"
+    printf '#!/bin/sh\\n[ "$1" = -help ] && echo "Usage: hey [options...] <url>"' > "$3/usr/bin/hey"
     chmod +x "$3/usr/bin/hey" ;;
   */libluajit*.deb) mkdir -p "$3/usr/lib/here"; echo > "$3/usr/lib/here/libluajit.so.2" ;;
   *) echo "$2" >> "$3/assets" ;;
