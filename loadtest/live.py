@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from loadtest.analysis.hdr import Hdr
 from loadtest.analysis.needed import samples_needed, told
-from loadtest.analysis.order import percentile_name
+from loadtest.analysis.order import percentile_name, rank
 from loadtest.analysis.verdict import (
     FULL_CORE,
     LATENESS_QUANTILE,
@@ -122,7 +122,10 @@ def _generator_faults(report: Report, slo: Slo, count: int) -> list[str]:
     if report.workers_lost:
         lost = "a worker was" if report.workers_lost == 1 else f"{report.workers_lost} workers were"
         found.append(f"The generator lost part of its load: {lost} lost.")
-    if lateness is not None and lateness > limit:
+    # As with bad arrivals: few samples accuse nobody, unless more are late than enough samples would forgive.
+    least = samples_needed(LATENESS_QUANTILE)
+    forgiven = least - rank(LATENESS_QUANTILE, least)
+    if lateness is not None and lateness > limit and report.run.lateness.beyond(limit).total > forgiven:
         starved = (
             f"; its busiest process uses {_percent(report.cpu_share)} of a core, so give it more processes or cores"
             if report.cpu_share >= FULL_CORE
@@ -168,7 +171,11 @@ def _where(report: Report, bad: int, overdue: int) -> Sequence[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3f}".rstrip("0").rstrip(".") + "%"
+    """Two digits of the smaller part: 85%, 99.94%, 0.034%."""
+    small = 100 * min(share, 1 - share)
+    decimals = max(0, 1 - math.floor(math.log10(small))) if small > 1e-9 else 0
+    text = f"{100 * share:.{decimals}f}"
+    return (text.rstrip("0").rstrip(".") if decimals else text) + "%"
 
 
 def _seconds(seconds: float | None) -> str:

@@ -25,8 +25,8 @@ _INDEX: Final = "locust.index"
 _PAGE: Final = Path(__file__).parent / "page"
 _STRIP: Final = """
 <div id="tailboard">
-<span><b>Open loop</b>: <i>arrivals</i> and <i>rate</i> (under "Custom parameters") decide when requests start; the
-number of users is only the <b>cap on requests in flight</b>.</span>
+<span><b>Open loop</b>: <i>arrivals</i> and <i>rate</i> (custom parameters) decide when requests start; users are
+only the <b>cap on requests in flight</b>.</span>
 <span id="tailboard-account"></span> <b id="tailboard-refused" role="alert"></b></div>
 """
 

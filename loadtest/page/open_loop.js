@@ -57,7 +57,10 @@
     : value < 0.9995 ? `${digits(value * 1000)} ms`
     : `${digits(value)} s`;
   const count = number => number.toLocaleString("en");
-  const percent = share => `${+(100 * share).toFixed(3)}%`;
+  const percent = share => {
+    const small = 100 * Math.min(share, Math.abs(1 - share));
+    return `${+(100 * share).toFixed(small > 1e-9 ? Math.max(0, 1 - Math.floor(Math.log10(small))) : 0)}%`;
+  };
 
   const told = now => {
     const run = now.run, slo = now.slo, late = now.dispatch_lateness_seconds;
@@ -78,14 +81,14 @@
         : `${count(slo.good)} good, ${count(slo.bad)} bad (${percent(slo.ratio)} good, ` +
           `${percent(slo.objective)} asked for); ${count(slo.allowed_bad)} may be bad so far. ` +
           `${slo.percentile} over all arrivals is ${percentile}, the threshold ${seconds(slo.threshold_seconds)}.`,
-      success_note: `flatters: ${count(lost)} lost arrivals are left out` +
+      success_note: (lost ? `flatters: ${count(lost)} lost arrivals are left out` : "nothing was lost so far") +
         (now.success_latency_seconds.mean === null ? "" : `; mean ${seconds(now.success_latency_seconds.mean)}`),
       punctual: now.punctual ? "Yes so far" : "No",
       lateness: [late.p50, late.p99, late.max].map(each => each === null ? "–" : seconds(each)).join(" · "),
       lateness_limit: seconds(now.lateness_limit_seconds),
-      cpu: percent(+now.generator.cpu_share.toFixed(2)),
+      cpu: `${(100 * now.generator.cpu_share).toFixed(0)}%`,
       workers_lost: count(now.generator.workers_lost),
-      budget_label: `${Number.isFinite(used) ? percent(used) : "more than all"} of the error budget is used`,
+      budget_label: `${used > 1 ? "more than all" : percent(used)} of the error budget is used`,
       budget_used: Math.min(used, 1),
       bad: {
         failed: run.failed > 0, dropped: run.dropped > 0, overdue: now.overdue > 0,

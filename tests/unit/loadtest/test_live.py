@@ -62,6 +62,8 @@ def report(
         ({"good": 1000, "late": 11}, "INVALID", "The generator is late: 1% of the requests left 100 ms or more after"),
         ({"good": 1000, "late": 11, "late_seconds": 0.0049}, "PASS", "p99 holds"),
         ({"good": 1000, "late": 9}, "PASS", "p99 holds"),
+        ({"good": 100, "late": 10}, TOO_EARLY, "100 arrivals so far"),  # a hiccup at the start accuses nobody
+        ({"good": 100, "late": 11}, "INVALID", "The generator is late"),
         ({"good": 900, "refused": 100}, "INVALID", "The service refuses 10% of the requests as the client's mistake"),
     ],
 )
@@ -69,6 +71,13 @@ def test_how_a_run_stands(figures: dict[str, Any], verdict: str, first: str) -> 
     stands = standing(report(**figures), SLO)
     assert (stands.verdict, stands.reasons[0][: len(first)]) == (verdict, first)
     assert stands.punctual is (verdict != "INVALID")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"), [(850, 150, "(85%)"), (9994, 6, "(99.94%)"), (2, 9998, "(0.02%)"), (1400, 211, "(87%)")]
+)
+def test_shares_have_the_digits_that_matter(good: int, bad: int, said: str) -> None:
+    assert said in " ".join(standing(report(good=good, dropped=bad), SLO).reasons)
 
 
 def test_what_is_wrong_with_the_bad_ones_most_frequent_first() -> None:
