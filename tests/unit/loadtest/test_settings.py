@@ -37,6 +37,8 @@ BAD = [
     ("path", "/a b", "without spaces"),
     ("path", "/a\r\nX: y", "a path that begins with /"),
     ("path", "/</script>", "a path that begins with /"),
+    ("path", "/a<b", "a path that begins with /"),
+    ("path", "/a>b", "a path that begins with /"),
     ("path", "/é", "such as /predict or /v2/models/NAME/infer"),
     ("path", "/" + 2048 * "a", "at most 2048 characters"),
     ("data", "rows.txt", "the name of a file that ends in .npy or .csv or .jsonl"),
