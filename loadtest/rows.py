@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from loadtest.messages import head, message
-
 PATH: Final = "/predict"
 VARIETY: Final = 4_096  # requests prepared; arrival k sends number k modulo this
 _MOST_BYTES: Final = 16_000_000  # of distinct requests
@@ -64,13 +62,3 @@ def drawn(
     whole = [made[draw.randrange(distinct // sizes) * sizes + index % sizes] for index in range(VARIETY)]
     draw.shuffle(whole)
     return tuple(whole)
-
-
-def prepared_requests(
-    host: str, rows_per_request: Sequence[int], seed: int, timeout_seconds: float
-) -> tuple[bytes, ...]:
-    """`VARIETY` requests of digits to /predict at `host` ("name:port")."""
-    start = head(PATH, host, timeout_seconds)
-    return drawn(
-        digit_rows(), rows_per_request, seed, lambda rows: message(start, instances(rows)), besides_bytes=len(start)
-    )

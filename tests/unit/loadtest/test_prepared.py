@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loadtest.prepared import Prepared, prepare, same_requests
-from loadtest.rows import VARIETY, RowsError, digit_rows, prepared_requests
+from loadtest.rows import VARIETY, RowsError, digit_rows
 from loadtest.settings import LoadSettings
 from loadtest.shapes import Model, NotAsked, Tensor
 
@@ -41,7 +41,21 @@ def bodies(prepared: Prepared) -> list[Any]:
 
 def test_the_digits_are_sent_to_a_model_that_takes_them() -> None:
     prepared = made(rows_per_request="1,2", seed=7, timeout_seconds=1.5)
-    assert prepared.requests == prepared_requests("127.0.0.1:8000", (1, 2), 7, 1.5)
+    rows = [json.loads(row) for row in digit_rows()]
+    sent = bodies(prepared)
+    assert all(row in rows for body in sent[:50] for row in body["instances"])
+    assert [len(body["instances"]) for body in sent].count(2) == VARIETY // 2
+    head, _, body = prepared.requests[0].partition(b"\r\n\r\n")
+    assert head.split(b"\r\n") == [
+        b"POST /predict HTTP/1.1",
+        b"Host: 127.0.0.1:8000",
+        b"Content-Type: application/json",
+        b"Accept: application/json",
+        b"X-Request-Timeout-Ms: 1500",
+        b"Content-Length: %d" % len(body),
+    ]
+    assert prepared.requests == made(rows_per_request="1,2", seed=7, timeout_seconds=1.5).requests
+    assert prepared.requests != made(rows_per_request="1,2", seed=8, timeout_seconds=1.5).requests
     assert (prepared.name, prepared.said) == ("/predict", "POST /predict with rows of the handwritten digits")
 
 

@@ -1,4 +1,4 @@
-"""Prepared requests: whole HTTP messages of real digits."""
+"""Rows of real digits, and bodies drawn from them."""
 
 import json
 
@@ -6,41 +6,23 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from loadtest.rows import VARIETY, digit_rows, prepared_requests
+from loadtest.rows import VARIETY, digit_rows, drawn, instances
 
 
-def parse(request: bytes) -> tuple[list[str], list[list[float]]]:
-    head, body = request.split(b"\r\n\r\n")
-    return head.decode().split("\r\n"), json.loads(body)["instances"]
+def bodies(rows_per_request: tuple[int, ...], seed: int = 1) -> tuple[bytes, ...]:
+    return drawn(digit_rows(), rows_per_request, seed, instances)
 
 
 def test_rows_are_scikit_learns_digits() -> None:
     assert np.array_equal([json.loads(row) for row in digit_rows()], load_digits().data)
 
 
-def test_a_request_is_a_whole_http_message() -> None:
-    request = prepared_requests("127.0.0.1:8000", (1,), seed=1, timeout_seconds=1.5)[0]
-    head, rows = parse(request)
-    assert head[:4] == [
-        "POST /predict HTTP/1.1",
-        "Host: 127.0.0.1:8000",
-        "Content-Type: application/json",
-        "Accept: application/json",
-    ]
-    assert "X-Request-Timeout-Ms: 1500" in head
-    assert len(rows) == 1
-    assert len(rows[0]) == 64
-
-
-def test_content_length_is_that_of_the_body() -> None:
-    for request in prepared_requests("h", (1, 3), seed=1, timeout_seconds=1)[:50]:
-        head, _ = parse(request)
-        length = next(line for line in head if line.startswith("Content-Length: "))
-        assert int(length.split()[1]) == len(request.partition(b"\r\n\r\n")[2])
+def test_instances_are_predicts_body() -> None:
+    assert json.loads(instances(["[1,2]", "[3,4]"])) == {"instances": [[1, 2], [3, 4]]}
 
 
 def test_a_mix_has_each_size_as_often() -> None:
-    requests = prepared_requests("h", (1, 8, 64), seed=1, timeout_seconds=1)
+    requests = bodies((1, 8, 64))
     sizes = [request.count(b"],[") + 1 for request in requests]
     assert len(requests) == VARIETY
     assert [sizes.count(size) / VARIETY for size in (1, 8, 64)] == pytest.approx([1 / 3] * 3, abs=0.001)
@@ -48,13 +30,13 @@ def test_a_mix_has_each_size_as_often() -> None:
 
 
 def test_the_seed_decides_rows_and_order() -> None:
-    one, same, other = (prepared_requests("h", (1, 2), seed, 1) for seed in (1, 1, 2))
+    one, same, other = (bodies((1, 2), seed) for seed in (1, 1, 2))
     assert one == same
     assert one != other
 
 
 def test_many_large_requests_take_bounded_memory() -> None:
-    requests = prepared_requests("h", (4096,), seed=1, timeout_seconds=1)
+    requests = bodies((4096,))
     distinct = {id(request): len(request) for request in requests}
     assert sum(distinct.values()) < 32_000_000
     assert len(distinct) > 4
