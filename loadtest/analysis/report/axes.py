@@ -6,16 +6,16 @@ Figures are Plotly's in plain JSON. Colours are names such as "@p99", which the 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from loadtest.analysis.report.words import INFINITE, seconds_text
+from loadtest.analysis.report.words import INFINITE, setting_text
 
 Figure = dict[str, Any]
 
 SIDES: Final = ("one", "two")  # colours of two runs side by side
 _SECONDS_TICKS: Final = tuple(step * 10.0**power for power in range(-6, 5) for step in (1, 2, 5))
-_MANY_TICKS: Final = 9  # above it only the powers of ten are labelled
 _SHARE_TICKS: Final = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999)
+_MARKS: Final = {"line": "━", "dash": "┅", "block": "■"}
 _TOP: Final = 10  # pixels above a plot
 _NARROWEST: Final = 6.0  # a latency axis spans at least this factor, so that noise does not look like news
 
@@ -37,11 +37,12 @@ class LatencyAxis:
         """Where a latency is drawn."""
         return self.at_infinity if math.isinf(seconds) else max(seconds, self.bottom)
 
-    def layout(self, **options: Any) -> Figure:
+    def layout(self, most: int = 9, **options: Any) -> Figure:
+        """With more than `most` ticks only the powers of ten are left."""
         ticks = [tick for tick in _SECONDS_TICKS if self.bottom <= tick <= self.top]
-        if len(ticks) > _MANY_TICKS:
+        if len(ticks) > most:
             ticks = [tick for tick in ticks if math.log10(tick).is_integer()]
-        texts = [_tick_text(tick) for tick in ticks]
+        texts = [setting_text(tick) for tick in ticks]
         if self.infinite:
             ticks, texts = [*ticks, self.at_infinity], [*texts, f"<b>{INFINITE}</b>"]
         return axis(
@@ -104,7 +105,7 @@ class Key:
 
     name: str
     color: str = ""
-    mark: str = "━"
+    mark: Literal["line", "dash", "block"] = "line"
 
 
 class Rows:
@@ -153,6 +154,11 @@ def figure(keys: Sequence[Key], data: Sequence[Figure], layout: Figure) -> Figur
     return {"keys": [asdict(key) for key in keys], "data": list(data), "layout": layout}
 
 
+def named(title: str) -> Figure:
+    """The title of an axis."""
+    return {"text": title, "font": {"size": 12, "color": "@soft"}, "standoff": 8}
+
+
 def axis(**options: Any) -> Figure:
     """An axis in the report's colours."""
     return {
@@ -174,9 +180,4 @@ def level(value: float, across: str) -> Figure:
 
 
 def _heading_text(key: Key) -> str:
-    return f'<span style="color:@{key.color}"><b>{key.mark}</b></span> {key.name}' if key.color else key.name
-
-
-def _tick_text(seconds: float) -> str:
-    number, unit = seconds_text(seconds).split(" ")
-    return f"{float(number.replace(',', '')):g} {unit}"
+    return f'<span style="color:@{key.color}"><b>{_MARKS[key.mark]}</b></span> {key.name}' if key.color else key.name

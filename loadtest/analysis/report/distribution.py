@@ -8,11 +8,23 @@ from itertools import pairwise
 from typing import Any, Final
 
 from loadtest.analysis.order import percentile_name
-from loadtest.analysis.report.axes import SIDES, Figure, Key, LatencyAxis, Rows, TailAxis, axis, figure, level, tail
+from loadtest.analysis.report.axes import (
+    SIDES,
+    Figure,
+    Key,
+    LatencyAxis,
+    Rows,
+    TailAxis,
+    axis,
+    figure,
+    level,
+    named,
+    tail,
+)
 from loadtest.analysis.report.telling import lost_share
-from loadtest.analysis.report.words import count_text, seconds_text, share_text
+from loadtest.analysis.report.words import count_text, seconds_text, setting_text, share_text
 
-MARKED: Final = (0.5, 0.9, 0.99, 0.999)  # written beside the curve
+MARKED: Final = (0.9, 0.99, 0.999)  # written beside the curve
 _GOOD, _LATE, _LOST = "@served", "@late", "@lost"
 
 
@@ -31,20 +43,18 @@ class TailLine:
 
 
 def tail_lines(result: Mapping[str, Any]) -> list[TailLine]:
-    """Total time over all arrivals and, behind it, service time."""
+    """Total time over all arrivals and, thin on top of it, service time."""
     points = result["series"]["curve"]
+    total = [(q, seconds) for q, seconds, _ in points]
+    service = [(q, seconds) for q, _, seconds in points if seconds is not None]
     return [
-        TailLine(
-            "service time", "service", [(q, service) for q, _, service in points if service is not None], of="replies"
-        ),
-        TailLine(
-            "total time", "p99", [(q, total) for q, total, _ in points], lost_share(result), width=3.5, label="top left"
-        ),
+        TailLine("total time", "p99", total, lost_share(result), width=4.5, label="top left"),
+        TailLine("service time", "service", service, of="replies"),
     ]
 
 
 def tail_lines_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[TailLine]:
-    """Both runs in the colours of their side, service times thin and dotted behind."""
+    """Both runs in the colours of their side, service times thin and dotted on top."""
     service, total = [], []
     for result, name, color, label in zip(results, names, SIDES, ("top left", "bottom right"), strict=True):
         points, lost = result["series"]["curve"], lost_share(result)
@@ -52,7 +62,7 @@ def tail_lines_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str
         arrivals = [(q, seconds) for q, seconds, _ in points]
         service.append(TailLine(f"{name}, service time", color, replies, of="replies", width=1.5, dash="dot"))
         total.append(TailLine(name, color, arrivals, lost, width=3.5, label=label))
-    return [*reversed(service), *reversed(total)]
+    return [*total, *service]
 
 
 def latency_by_share(lines: Sequence[TailLine], slo: Mapping[str, float]) -> Figure:
@@ -63,14 +73,14 @@ def latency_by_share(lines: Sequence[TailLine], slo: Mapping[str, float]) -> Fig
     share = TailAxis(max((line.points[-1][0] for line in lines if line.points), default=0.999))
     rows = Rows(380)
     words = [
-        *(Key(line.name, line.color, "━" if line.dash == "solid" else "┅") for line in reversed(lines)),
-        Key(f"SLO: {share_text(objective)} within {seconds_text(threshold)}", "slo", "┅"),
+        *(Key(line.name, line.color, "line" if line.dash == "solid" else "dash") for line in lines),
+        Key(f"SLO: {share_text(objective)} within {setting_text(threshold)}", "slo", "dash"),
     ]
     return figure(
         words,
         [trace for line in lines for trace in _tail_traces(line, latency, share)],
         rows.layout(
-            xaxis=share.layout(title={"text": "share of arrivals", "font": {"size": 12, "color": "@soft"}}),
+            xaxis=share.layout(title=named("share of arrivals")),
             yaxis=latency.layout(domain=[0, 1]),
             shapes=[*latency.band((0, 1), "y"), *_crossing(latency, share, threshold, objective)],
             hovermode="closest",
@@ -145,7 +155,7 @@ def histogram(result: Mapping[str, Any]) -> Figure:
     latency = LatencyAxis(edges, infinite=lost > 0, shown=[threshold])
     most = max([*counts, lost, 10])
     rows = Rows(240)
-    words = [Key("arrivals:"), Key("within the SLO", "served", "■"), Key("later", "late", "■")]
+    words = [Key("arrivals:"), Key("within the SLO", "served", "block"), Key("later", "late", "block")]
     data: list[Figure] = [
         {
             "type": "bar",
@@ -165,7 +175,7 @@ def histogram(result: Mapping[str, Any]) -> Figure:
         }
     ]
     if lost:
-        words.append(Key("no good answer", "lost", "■"))
+        words.append(Key("no good answer", "lost", "block"))
         span = (latency.end / latency.top) ** 0.25
         data.append(
             {
@@ -182,13 +192,13 @@ def histogram(result: Mapping[str, Any]) -> Figure:
                 "marker": {"color": _LOST},
             }
         )
-    words.append(Key(f"SLO {seconds_text(threshold)}", "slo", "┅"))
+    words.append(Key(f"SLO {setting_text(threshold)}", "slo", "dash"))
     ticks = [10**power for power in range(0, 9) if 10**power <= most * 2]
     return figure(
         words,
         data,
         rows.layout(
-            xaxis=latency.layout(title={"text": "total time", "font": {"size": 12, "color": "@soft"}}),
+            xaxis=latency.layout(most=6, tickangle=0, title=named("total time")),
             yaxis=axis(
                 type="log",
                 range=[math.log10(0.6), math.log10(most * 2)],

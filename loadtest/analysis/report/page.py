@@ -28,8 +28,9 @@ def html(result: Mapping[str, Any]) -> str:
             "over-time": timeline.latency_over_time(result),
             "arrivals": timeline.arrivals_over_time(result),
             "histogram": distribution.histogram(result),
-            "lateness": timeline.lateness(result, limit),
         }
+        if not telling.is_closed(result):  # a closed loop has no schedule to be late against
+            specs["lateness"] = timeline.lateness(result, limit)
     return _rendered("report.html", specs, result=result)
 
 

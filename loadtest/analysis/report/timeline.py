@@ -7,8 +7,8 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from loadtest.analysis.report.axes import SIDES, Figure, Key, LatencyAxis, Rows, axis, figure, level
-from loadtest.analysis.report.words import rate_text, seconds_text
+from loadtest.analysis.report.axes import SIDES, Figure, Key, LatencyAxis, Rows, axis, figure, level, named
+from loadtest.analysis.report.words import rate_text, seconds_text, setting_text
 
 Column = Sequence[float | None]
 
@@ -50,7 +50,7 @@ class Timeline:
 
     def x_axis(self, **options: Any) -> Figure:
         return axis(
-            title={"text": "seconds since the start", "font": {"size": 12, "color": "@soft"}, "standoff": 8},
+            title=named("seconds since the start"),
             range=[0, self.edges[-1]],
             showspikes=False,
             showgrid=False,
@@ -78,7 +78,7 @@ class Timeline:
         ]
 
     def shade_key(self) -> list[Key]:
-        return [Key("warm-up, not measured", "warmkey", "▒")] if self.warmup_seconds else []
+        return [Key("warm-up, not measured", "warmkey", "block")] if self.warmup_seconds else []
 
 
 def latency_over_time(result: Mapping[str, Any]) -> Figure:
@@ -95,9 +95,9 @@ def latency_over_time(result: Mapping[str, Any]) -> Figure:
     words = [
         Key("p99", "p99"),
         Key("p95", "p95"),
-        Key("mean of successes", "mean", "┅"),
+        Key("mean of successes", "mean", "dash"),
         Key("p50", "p50"),
-        Key(f"SLO {seconds_text(threshold)}", "slo", "┅"),
+        Key(f"SLO {setting_text(threshold)}", "slo", "dash"),
         *line.shade_key(),
     ]
     return figure(
@@ -141,7 +141,7 @@ def arrivals_over_time(result: Mapping[str, Any]) -> Figure:
     ]
     if lost:
         headings.append(
-            rows.heading(1, Key("lost per second:"), Key("failed", "late", "■"), Key("dropped", "lost", "■"))
+            rows.heading(1, Key("lost per second:"), Key("failed", "late", "block"), Key("dropped", "lost", "block"))
         )
         data += [
             _bars("failed", line, line.columns["failed_per_second"], "y2", "@late"),
@@ -170,7 +170,7 @@ def lateness(result: Mapping[str, Any], limit_seconds: float) -> Figure:
     rows = Rows(150)
     words = [
         Key("lateness p99", "service"),
-        Key(f"limit {seconds_text(limit_seconds)}", "slo", "┅"),
+        Key(f"limit {setting_text(limit_seconds)}", "slo", "dash"),
         *line.shade_key(),
     ]
     return figure(
@@ -199,7 +199,7 @@ def p99_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> F
     words = [
         Key("p99:"),
         *(Key(name, color) for name, color in zip(names, SIDES, strict=True)),
-        *(Key(f"SLO {seconds_text(threshold)}", "slo", "┅") for threshold in thresholds),
+        *(Key(f"SLO {setting_text(threshold)}", "slo", "dash") for threshold in thresholds),
     ]
     longest = max(lines, key=lambda line: line.edges[-1])
     data = [

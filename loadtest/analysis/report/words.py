@@ -22,6 +22,12 @@ def seconds_text(seconds: float | None) -> str:
     return f"{_three_digits(seconds)} s"
 
 
+def setting_text(seconds: float) -> str:
+    """A time that somebody chose, without digits that nobody gave: 50 ms, 1.5 s."""
+    number, _, unit = seconds_text(seconds).partition(" ")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
+
+
 def latency_text(seconds: float | None) -> str:
     """A latency over all arrivals, of which `None` is +∞."""
     return INFINITE if seconds is None else seconds_text(seconds)

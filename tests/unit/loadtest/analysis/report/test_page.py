@@ -31,7 +31,7 @@ def test_the_figures_are_those_of_the_result(result_of: ResultOf, read: Read) ->
     assert f"p99, total time {result['latency_seconds']['p99'] * 1000:.0f} ms" in text
     assert "objective is 99%" in text
     assert "20 s with 2 s of warm-up" in text
-    assert f"offered: due by the schedule {result['offered']:,} {result['measured']['offered']:,}" in text
+    assert f"offered {result['offered']:,} {result['measured']['offered']:,}" in text
     cut = result["excluded"][0]["samples"]
     assert f"Left out: {cut} arrivals from 0 to 2 s (warm-up)." in text
     for fact in ("bench-1", "Example CPU @ 2.60GHz", "8.0 GiB", "rows per request 1,8,64", "seed 7", "locust 2.47.0"):
@@ -47,10 +47,20 @@ def test_a_lost_percentile_is_infinite_and_says_why(result_of: ResultOf, read: R
     assert "HTTP 503 297" in text
 
 
-def test_a_run_that_measured_nothing_has_a_page_without_plots(result_of: ResultOf) -> None:
+def test_a_run_that_measured_nothing_has_a_page_without_plots(result_of: ResultOf, read: Read) -> None:
     source = html(result_of("nothing"))
     assert 'class="plot"' not in source
     assert len(source) < 50_000
+    assert "∞" not in read(source).text  # nothing was lost either
+    assert read(source).text.count("nothing was measured") == 3
+
+
+def test_a_closed_loop_is_not_told_as_if_it_had_a_schedule(result_of: ResultOf, read: Read) -> None:
+    closed, opened = (read(html(result_of(kind))).text for kind in ("closed", "stall"))
+    for words in ("by a schedule", "Was the generator punctual?", "generator's lateness", "/s planned"):
+        assert words not in closed
+        assert words in opened
+    assert "the load was what it was meant to be" not in closed
 
 
 def test_early_ends_are_said(result_of: ResultOf, read: Read) -> None:
@@ -88,11 +98,14 @@ def test_every_colour_that_a_plot_asks_for_is_in_both_themes(result_of: ResultOf
 
 
 def test_key_figures_are_good_or_bad_by_the_objective(result_of: ResultOf) -> None:
-    colors = {kind: [card.css for card in telling.cards(result_of(kind))] for kind in ("pass", "stall", "drops")}
+    colors = {
+        kind: [card.css for card in telling.cards(result_of(kind))] for kind in ("pass", "stall", "drops", "invalid")
+    }
     assert colors == {
         "pass": ["good", "good", "", "", ""],
         "stall": ["bad", "bad", "", "", ""],
         "drops": ["bad", "bad", "", "bad", ""],
+        "invalid": ["", "", "", "", "bad"],  # the generator was late; what the service did is not known
     }
 
 

@@ -10,6 +10,7 @@ from loadtest.analysis.report.words import (
     latency_text,
     rate_text,
     seconds_text,
+    setting_text,
     share_text,
     span_text,
     value_text,
@@ -33,6 +34,13 @@ from loadtest.analysis.report.words import (
 )
 def test_a_time_has_three_digits(seconds: float | None, text: str) -> None:
     assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.05, "50 ms"), (0.1, "100 ms"), (1.5, "1.5 s"), (0.0000025, "2.5 µs"), (3000.0, "3,000 s")]
+)
+def test_a_chosen_time_has_no_more_digits_than_it_needs(seconds: float, text: str) -> None:
+    assert setting_text(seconds) == text
 
 
 def test_a_latency_that_is_no_number_is_infinite() -> None:
