@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import Any, Final
@@ -24,7 +24,7 @@ from loadtest.analysis.report.axes import (
 from loadtest.analysis.report.telling import lost_share
 from loadtest.analysis.report.words import count_text, seconds_text, setting_text, share_text
 
-MARKED: Final = (0.9, 0.99, 0.999)  # written beside the curve
+MARKED: Final[Mapping[float, str]] = {0.9: "top left", 0.99: "top left", 0.999: "bottom right"}
 _GOOD, _LATE, _LOST = "@served", "@late", "@lost"
 
 
@@ -39,7 +39,7 @@ class TailLine:
     of: str = "arrivals"
     width: float = 2.0
     dash: str = "solid"
-    label: str = ""  # where the percentiles are written, as Plotly names places beside a point; "" for nowhere
+    marked: Mapping[float, str] = field(default_factory=dict)  # percentiles to write, and where beside the line
 
 
 def tail_lines(result: Mapping[str, Any]) -> list[TailLine]:
@@ -48,20 +48,20 @@ def tail_lines(result: Mapping[str, Any]) -> list[TailLine]:
     total = [(q, seconds) for q, seconds, _ in points]
     service = [(q, seconds) for q, _, seconds in points if seconds is not None]
     return [
-        TailLine("total time", "p99", total, lost_share(result), width=4.5, label="top left"),
-        TailLine("service time", "service", service, of="replies"),
+        TailLine("total time", "p99", total, lost_share(result), width=5, marked=MARKED),
+        TailLine("service time", "service", service, of="replies", width=1.5),
     ]
 
 
 def tail_lines_of_both(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[TailLine]:
     """Both runs in the colours of their side, service times thin and dotted on top."""
     service, total = [], []
-    for result, name, color, label in zip(results, names, SIDES, ("top left", "bottom right"), strict=True):
+    for result, name, color, place in zip(results, names, SIDES, ("top left", "bottom right"), strict=True):
         points, lost = result["series"]["curve"], lost_share(result)
         replies = [(q, served) for q, _, served in points if served is not None]
         arrivals = [(q, seconds) for q, seconds, _ in points]
         service.append(TailLine(f"{name}, service time", color, replies, of="replies", width=1.5, dash="dot"))
-        total.append(TailLine(name, color, arrivals, lost, width=3.5, label=label))
+        total.append(TailLine(name, color, arrivals, lost, width=3.5, marked={0.99: place}))
     return [*total, *service]
 
 
@@ -113,9 +113,9 @@ def _tail_traces(line: TailLine, latency: LatencyAxis, share: TailAxis) -> list[
             "line": {"color": f"@{line.color}", "width": line.width, "dash": line.dash},
         }
     ]
-    if line.label:
+    if line.marked:
         by_q = {round(q, 9): s for q, s in line.points}
-        marks = [(q, by_q[q]) for q in MARKED if q in by_q]
+        marks = [(q, by_q[q]) for q in line.marked if q in by_q]
         traces.append(
             {
                 "type": "scatter",
@@ -124,7 +124,7 @@ def _tail_traces(line: TailLine, latency: LatencyAxis, share: TailAxis) -> list[
                 "x": [tail(q) for q, _ in marks],
                 "y": [latency.place(math.inf if s is None else s) for _, s in marks],
                 "text": [f"<b>{percentile_name(q)} {'∞' if s is None else seconds_text(s)}</b>" for q, s in marks],
-                "textposition": ["bottom right" if s is None else line.label for _, s in marks],
+                "textposition": ["bottom right" if s is None else line.marked[q] for q, s in marks],
                 "textfont": {"color": "@ink", "size": 12},
                 "marker": {"size": 9, "color": f"@{line.color}", "line": {"color": "@card", "width": 2}},
                 "hoverinfo": "skip",

@@ -12,6 +12,7 @@ _REALITY: Final = {
     False: ("may be chance", "chance"),
     None: ("cannot be told", "unknown"),
 }
+_HUGE: Final = 1000.0  # a factor beyond it has no digits worth reading
 _LARGE: Final = 2.0  # a change above it is read better as a factor than in percent
 _ABSENT: Final = "\N{NO-BREAK SPACE}"
 
@@ -29,25 +30,18 @@ class Pair:
 
 
 def figures(results: Sequence[Mapping[str, Any]]) -> list[Pair]:
-    """The key figures of both."""
+    """Figures of both beside those that have an interval."""
     told = [_figures(result) for result in results]
     return [Pair(name, (told[0][name], told[1][name])) for name in told[0]]
 
 
 def _figures(result: Mapping[str, Any]) -> dict[str, str]:
-    total, success = result["latency_seconds"], result["success_latency_seconds"]
-    ratio = result["slo"]["ratio"]
+    total = result["latency_seconds"]
     return {
-        "p50": latency_text(total["p50"]),
-        "p95": latency_text(total["p95"]),
-        "p99": latency_text(total["p99"]),
         "p99.9": latency_text(total["p999"]),
         "max": latency_text(total["max"]),
         "p99 of service time": seconds_text(result["service_seconds"]["p99"]),
-        "mean of successes": seconds_text(success["mean"]),
-        "good arrivals": NOTHING if ratio is None else share_text(ratio),
         "lost arrivals": share_text(telling.lost_share(result)),
-        "completed": f"{rate_text(telling.completed_rate(result))}/s",
         "sent": f"{rate_text(result['achieved_rate'])}/s",
     }
 
@@ -59,6 +53,7 @@ class Change:
     name: str
     cells: tuple[str, str]
     change: str
+    interval: str
     verdict: str
     css: str  # real | chance | unknown
 
@@ -69,7 +64,7 @@ def changes(comparison: Mapping[str, Any]) -> list[Change]:
         Change(
             figure["what"],
             (_shown(figure["name"], figure["a"]), _shown(figure["name"], figure["b"])),
-            _change(figure),
+            *_change(figure),
             *_REALITY[figure["real"]],
         )
         for figure in comparison["figures"]
@@ -111,24 +106,35 @@ def _shown(name: str, value: float | None) -> str:
             return latency_text(value)
 
 
-def _change(figure: Mapping[str, Any]) -> str:
+def _change(figure: Mapping[str, Any]) -> tuple[str, str]:
     """The change and its 95% interval: in points for a share, else in percent, or as a factor when it is large."""
     if figure["real"] is None:
-        return NOTHING
+        return NOTHING, ""
     change, (low, high) = figure["change"], figure["change_ci95"]
     ends = [end for end in (change, low, high) if end is not None]
     if figure["name"] == "good":
-        form, unit = "{points:+.2f}", " points"
+        tell, unit = _points, " points"
     elif ends and max(abs(end) for end in ends) >= _LARGE:
-        form, unit = "×{factor:.3g}", ""
+        tell, unit = _factor, ""
     else:
-        form, unit = "{points:+.1f}", "%"
-    told = [
-        endless if end is None else form.format(points=100 * end, factor=1 + end)
-        for end, endless in ((change, ""), (low, f"−{INFINITE}"), (high, INFINITE))
-    ]
-    interval = f"{told[1]} to {told[2]}{unit}"
-    return f"{told[0]}{unit} ({interval})" if told[0] else interval
+        tell, unit = _percent, "%"
+    ends_told = [f"−{INFINITE}" if low is None else tell(low), INFINITE if high is None else tell(high)]
+    return "" if change is None else f"{tell(change)}{unit}", f"{' to '.join(ends_told)}{unit}"
+
+
+def _points(change: float) -> str:
+    return f"{100 * change:+.2f}"
+
+
+def _percent(change: float) -> str:
+    return f"{100 * change:+.1f}"
+
+
+def _factor(change: float) -> str:
+    factor = 1 + change
+    if factor >= _HUGE:
+        return f"more than ×{_HUGE:,.0f}"
+    return f"×{factor:.3g}" if factor >= 1 / _HUGE else "×0"
 
 
 def facts(results: Sequence[Mapping[str, Any]]) -> dict[str, list[Pair]]:

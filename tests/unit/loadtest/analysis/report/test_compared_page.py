@@ -17,16 +17,16 @@ def test_both_are_told_under_their_names(result_of: ResultOf, read: Read) -> Non
     page = read(compared_html(closed, opened, compared(closed, opened, ("closed", "open"))))
     assert closed["reasons"][0] in page.text
     assert opened["reasons"][0] in page.text
-    assert "closed is a closed loop, which hides stalls" in page.text
-    assert "open is a closed loop" not in page.text
+    assert "closed: a closed loop hides stalls" in page.text
+    assert "open: a closed loop" not in page.text
     assert page.addresses == ["data:,"]
 
 
 def test_each_side_has_its_own_cell_and_a_lost_percentile_is_infinite(result_of: ResultOf) -> None:
     rows = {pair.name: pair for pair in pairing.figures((result_of("pass"), result_of("drops")))}
-    assert rows["p99"].cells[1] == "∞"
-    assert rows["p99"].cells[0].endswith(" ms")
-    assert rows["p99"].differs
+    assert rows["p99.9"].cells[1] == "∞"
+    assert rows["p99.9"].cells[0].endswith(" ms")
+    assert rows["p99.9"].differs
     assert not pairing.Pair("seed", ("7", "7")).differs
 
 
@@ -106,24 +106,30 @@ def test_the_headline_says_what_became_of_p99(p99: dict[str, Any], said: str) ->
 @pytest.mark.parametrize(
     ("told", "cells", "change", "verdict"),
     [
-        (figure("p50", 0.020, 0.025), ("20.0 ms", "25.0 ms"), "+25.0% (+22.5 to +27.5%)", "real"),
-        (figure("p99", 0.020, 0.8, real=False), ("20.0 ms", "800 ms"), "×40 (×36.1 to ×43.9)", "may be chance"),
+        (figure("p50", 0.020, 0.025), ("20.0 ms", "25.0 ms"), "+25.0% +22.5 to +27.5%", "real"),
+        (figure("p99", 0.020, 0.8, real=False), ("20.0 ms", "800 ms"), "×40 ×36.1 to ×43.9", "may be chance"),
         (
             figure("good", 0.99, 0.95, change=-0.04, change_ci95=[-0.05, -0.03]),
             ("99%", "95%"),
-            "-4.00 points (-5.00 to -3.00 points)",
+            "-4.00 points -5.00 to -3.00 points",
             "real",
         ),
-        (figure("p99", 0.02, None, change_ci95=[3.0, None]), ("20.0 ms", "∞"), "×4 to ∞", "real"),
-        (figure("mean", None, 0.02, real=None), ("–", "20.0 ms"), "–", "cannot be told"),
-        (figure("throughput", 100.0, 90.0), ("100/s", "90/s"), "-10.0% (-9.0 to -11.0%)", "real"),
+        (figure("p99", 0.02, None, change_ci95=[3.0, None]), ("20.0 ms", "∞"), " ×4 to ∞", "real"),
+        (
+            figure("mean", 0.01, 0.03, real=False, change_ci95=[-1 + 1e-8, 4e7]),
+            ("10.0 ms", "30.0 ms"),
+            "×3 ×0 to more than ×1,000",
+            "may be chance",
+        ),
+        (figure("mean", None, 0.02, real=None), ("–", "20.0 ms"), "– ", "cannot be told"),
+        (figure("throughput", 100.0, 90.0), ("100/s", "90/s"), "-10.0% -9.0 to -11.0%", "real"),
     ],
 )
 def test_a_change_is_told_with_its_interval(
     told: dict[str, Any], cells: tuple[str, str], change: str, verdict: str
 ) -> None:
     row = pairing.changes({"figures": [told]})[0]
-    assert (row.cells, row.change, row.verdict) == (cells, change, verdict)
+    assert (row.cells, f"{row.change} {row.interval}", row.verdict) == (cells, change, verdict)
 
 
 def test_cautions_name_the_runs(result_of: ResultOf, read: Read) -> None:
