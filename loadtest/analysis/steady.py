@@ -55,9 +55,9 @@ def steadiness(samples: Samples, start: float, end: float) -> Steadiness | None:
     if len(measured) < LEAST_ARRIVALS or end <= start:
         return None
     levels = _backlog(samples, start, end)
-    significant, fitted = _growth(levels)
+    significant = _rises(levels)
     first, last = float(levels[0]), float(levels[-1])
-    unserved = min(fitted, last - first)
+    unserved = last - first
     grows = significant and unserved >= MATERIAL_GROWTH * len(measured)
     rose = f"from {first:.3g} to {last:.3g} requests in flight in {end - start:.3g} s"
     notes = []
@@ -86,8 +86,8 @@ def _backlog(samples: Samples, start: float, end: float) -> Floats:
     return levels
 
 
-def _growth(levels: Floats) -> tuple[bool, float]:
-    """Whether the levels rise significantly, and by how much on a fitted line from the first to the last.
+def _rises(levels: Floats) -> bool:
+    """Whether the levels rise significantly.
 
     Least squares; the slope's variance is corrected for the lag-1 correlation of what the line leaves over.
     """
@@ -97,12 +97,12 @@ def _growth(levels: Floats) -> tuple[bool, float]:
     rest = levels - levels.mean() - slope * steps
     rest_squares = float(rest @ rest)
     if rest_squares <= 1e-12 * float(levels @ levels):
-        return slope > 0, slope * (len(levels) - 1)
+        return slope > 0
     lag = float(rest[1:] @ rest[:-1]) / rest_squares
     lag = min(max(lag + (1 + 3 * lag) / len(levels), 0.0), _MOST_CORRELATED)
     degrees = len(levels) - 2
     error = math.sqrt(rest_squares / degrees / squares * (1 + lag) / (1 - lag))
-    return slope / error > student_t(1 - _FALSE_ALARMS, degrees), slope * (len(levels) - 1)
+    return slope / error > student_t(1 - _FALSE_ALARMS, degrees)
 
 
 def _warming(measured: Samples, start: float, end: float) -> tuple[str, ...]:
