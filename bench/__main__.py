@@ -18,6 +18,7 @@ from bench import (
     forest,
     large,
     latency,
+    loadgen_run,
     machine,
     metrics_cost,
     options,
@@ -134,6 +135,16 @@ def plan(found: Found) -> list[tuple[str, float, Callable[[Rig], None]]]:
             overload.estimate(asked),
             lambda rig: overload.measure(rig, found.overloads),
         ),
+        "loadgen": (
+            "loadgen" in asked.parts,
+            loadgen_run.estimate(asked),
+            lambda rig: loadgen_run.measure(rig, found.loadgen),
+        ),
+        "memory": (
+            "memory" in asked.parts,
+            loadgen_run.memory_estimate(asked),
+            lambda rig: loadgen_run.measure_memory(rig, found.loadgen),
+        ),
     }
     return [(name, seconds, run) for name, (wanted, seconds, run) in possible.items() if wanted]
 
@@ -165,6 +176,7 @@ def as_json(found: Found, described: str) -> dict[str, Any]:
         "large": [{**dataclasses.asdict(one), "share": one.share} for one in found.larges],
         "metrics": {**dataclasses.asdict(found.metrics_cost), "cost": found.metrics_cost.cost},
         "overload": [{**dataclasses.asdict(one), "share": one.share} for one in found.overloads],
+        "loadgen": dataclasses.asdict(found.loadgen),
         "targets": [dataclasses.asdict(verdict) for verdict in found.verdicts()],
         "calibrations": [
             {"before": before, **dataclasses.asdict(calibration)} for before, calibration in found.calibrations

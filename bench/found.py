@@ -6,6 +6,7 @@ from bench import large, latency, targets
 from bench.confirm import Confirmation
 from bench.large import Large
 from bench.latency import Latency
+from bench.loadgen import LoadGen
 from bench.metrics_cost import MetricsCost
 from bench.options import Options
 from bench.overload import TIMES, Overload
@@ -29,6 +30,7 @@ class Found:
     larges: list[Large] = field(default_factory=list)
     metrics_cost: MetricsCost = field(default_factory=MetricsCost)
     overloads: list[Overload] = field(default_factory=list)
+    loadgen: LoadGen = field(default_factory=LoadGen)
     failures: dict[str, str] = field(default_factory=dict)  # part: why it was not measured
     interrupted: bool = False
     calibrations: list[tuple[str, Calibration]] = field(default_factory=list)
@@ -60,6 +62,7 @@ class Found:
             *(self._large(runtime) for runtime in RUNTIMES),
             self._metrics(),
             *(self._overload(times) for times in TIMES),
+            *self._loadgen(),
         ]
 
     def _latency(self, runtime: Runtime) -> Verdict:
@@ -102,3 +105,29 @@ class Found:
             targets.LEAST_OVERLOAD_SHARE,
             "{:.1%}".format,
         )
+
+    def _loadgen(self) -> list[Verdict]:
+        found = self.loadgen
+        return [
+            at_least(
+                "open-loop arrivals/s from one core, all sent, over FastHttpUser's closed loop",
+                found.ratio,
+                targets.LEAST_OPEN_LOOP_RATIO,
+                "{:.2f} ×".format,
+            ),
+            at_most(
+                "dispatch lateness p99 at half of that rate",
+                found.half.lateness_p99_seconds if found.half else None,
+                targets.MOST_LATENESS_SECONDS,
+                milliseconds,
+            ),
+            at_most(
+                "p99 against a server with known delays, off by", found.error, targets.MOST_P99_ERROR, "{:.2%}".format
+            ),
+            at_most(
+                "memory over ten million requests, grown since the first million",
+                found.growth_bytes,
+                targets.MOST_GROWTH_BYTES,
+                lambda held: f"{held / 1e6:.1f} MB",
+            ),
+        ]

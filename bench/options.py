@@ -9,13 +9,14 @@ from typing import Final
 from bench.programs import ROOT
 from bench.servers import PEERS
 
-PARTS: Final = ("sklearn", "onnx", "latency", "large", "metrics", "overload")
+PARTS: Final = ("sklearn", "onnx", "latency", "large", "metrics", "overload", "loadgen", "memory")
+LONG: Final = ("memory",)  # only if asked for by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     peers: tuple[str, ...] = ("mosec",)
-    parts: tuple[str, ...] = PARTS
+    parts: tuple[str, ...] = tuple(part for part in PARTS if part not in LONG)
     rounds: int = 2
     connections: tuple[int, ...] = (1, 8, 32, 64, 128, 256)
     seconds: int = 3  # of each cell; wrk counts in whole seconds
@@ -34,7 +35,7 @@ def read(arguments: Sequence[str]) -> Options:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--peers", type=_peers, default=" ".join(standard.peers), help=f"some of: {' '.join(PEERS)}")
-    parser.add_argument("--only", type=_parts, default=",".join(PARTS), help="parts to run")
+    parser.add_argument("--only", type=_parts, default=",".join(standard.parts), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--rounds", type=_positive, default=standard.rounds, help="turns of every server")
     parser.add_argument("--connections", type=_connections, default=_text(standard.connections), help="of the load")
     parser.add_argument("--seconds", type=_positive, default=standard.seconds, help="length of each measurement")

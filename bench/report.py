@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
+from bench import loadgen
 from bench.confirm import Confirmation
 from bench.found import Found
 from bench.large import QUEUE_ROWS, ROWS, Large
@@ -38,6 +39,7 @@ def text(found: Found, machine: str) -> str:
             larges(found.larges),
             metrics(found.metrics_cost),
             overloads(found.overloads),
+            loadgen.text(found.loadgen),
         )
         if section
     ]

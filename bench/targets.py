@@ -25,6 +25,10 @@ MOST_ADDED_SECONDS: Final[dict[Runtime, float]] = {"sklearn": 0.0005, "onnx": 0.
 LEAST_LARGE_SHARE: Final = 0.9
 MOST_METRICS_COST: Final = 0.05
 LEAST_OVERLOAD_SHARE: Final = 0.95
+LEAST_OPEN_LOOP_RATIO: Final = 1.3
+MOST_LATENESS_SECONDS: Final = 0.002
+MOST_P99_ERROR: Final = 0.02
+MOST_GROWTH_BYTES: Final = 5e6  # flat, but for what an allocator keeps
 
 Met = Literal["yes", "no", "undecided", "not measured"]
 

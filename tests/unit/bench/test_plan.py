@@ -23,12 +23,12 @@ def planned_seconds(asked: Options) -> float:
     return sum(seconds for _, seconds, _ in plan(found(asked)))
 
 
-def test_the_default_run_takes_at_most_about_twelve_minutes() -> None:
-    assert 6 * 60 < planned_seconds(options.read([])) <= 12 * 60
+def test_the_default_run_takes_at_most_about_sixteen_minutes() -> None:
+    assert 6 * 60 < planned_seconds(options.read([])) <= 16 * 60
 
 
-def test_a_glance_takes_at_most_about_three_minutes() -> None:
-    assert 60 < planned_seconds(options.read(["--quick"])) <= 3 * 60
+def test_a_glance_takes_at_most_about_six_minutes() -> None:
+    assert 60 < planned_seconds(options.read(["--quick"])) <= 6 * 60
 
 
 def test_more_rounds_seconds_and_peers_take_longer() -> None:
@@ -41,9 +41,10 @@ def test_more_rounds_seconds_and_peers_take_longer() -> None:
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        ([], ["throughput", "open loop", "latency", "large", "metrics", "overload"]),
+        ([], ["throughput", "open loop", "latency", "large", "metrics", "overload", "loadgen"]),
         (["--only", "onnx"], ["throughput", "open loop"]),
         (["--only", "overload,latency"], ["latency", "overload"]),
+        (["--only", "memory,loadgen"], ["loadgen", "memory"]),
     ],
 )
 def test_only_the_parts_that_were_asked_for(arguments: list[str], names: list[str]) -> None:
