@@ -226,8 +226,8 @@ class _Case:
             reasons.append(self._breakdown())
             reasons += self._no_free_user()
         if self.steadiness is not None and self.steadiness.grows:
-            held = "" if reasons else f"{self.name} would not have held for long: "
-            reasons.append(_sentence(held + self.steadiness.backlog))
+            backlog = self.steadiness.backlog
+            reasons.append(_sentence(backlog) if reasons else f"{self.name} would not have held for long: {backlog}.")
         return reasons
 
     def _latency(self, point: float) -> str:

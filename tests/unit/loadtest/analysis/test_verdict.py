@@ -175,7 +175,14 @@ def test_a_growing_backlog_fails_a_run_whose_percentile_held() -> None:
     growing = Steadiness(True, 3, 503, "the backlog grew by 500 requests", False)
     judgement = judge(run(), SLO, PUNCTUAL, steadiness=growing)
     assert judgement.verdict == "FAIL"
-    assert judgement.reasons == ["P99 would not have held for long: the backlog grew by 500 requests."]
+    assert judgement.reasons == ["p99 would not have held for long: the backlog grew by 500 requests."]
+
+
+def test_a_growing_backlog_is_one_more_reason_of_a_run_whose_percentile_did_not_hold() -> None:
+    growing = Steadiness(True, 3, 503, "the backlog grew by 500 requests", False)
+    judgement = judge(slowed(500, run()), SLO, PUNCTUAL, steadiness=growing)
+    assert judgement.reasons[0].startswith("p99 did not hold")
+    assert judgement.reasons[-1] == "The backlog grew by 500 requests."
 
 
 def test_an_interval_around_the_threshold_is_noted() -> None:
