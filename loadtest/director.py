@@ -19,6 +19,8 @@ from loadtest.sample_file import SUFFIX
 from loadtest.settings import LoadSettings
 
 WATCH_SECONDS: Final = 0.5
+# New shares hold from so much later on, so that every worker has heard of them by then and no arrival has two or none.
+NOTICE_SECONDS: Final = 0.25
 _GOING: Final = ("spawning", "running")  # Locust's names of a run's states
 _PRESENT: Final = ("ready", "spawning", "running")  # and of those of a worker that takes part
 
@@ -79,12 +81,13 @@ class Director:
         """For the runs from now on: the load ends after so many seconds; a row per arrival goes into this folder."""
         self._seconds, self._samples = seconds, samples
 
-    def share_out(self) -> None:
-        """Tell every worker the settings, its share, and how far the load has come."""
+    def share_out(self, notice_seconds: float = 0.0) -> None:
+        """Tell every worker the settings, its share, and how far the load will have come when these take over."""
         settings = self.settings
         now = self._clock()
         begun = 0.0 if self._settings is None else settings.begun_after(self._settings, now - self._began)
         self._settings, self._began = settings, now - begun
+        begun += notice_seconds if begun else 0.0
         environment = self._environment
         # Requests under way may end in their own time, so that the account closes without loose ends.
         environment.stop_timeout = max(float(environment.parsed_options.stop_timeout), settings.timeout_seconds + 1)
@@ -119,12 +122,12 @@ class Director:
         """Deal the shares anew if a worker has come or gone in mid-run."""
         if not self.running or (present := self._workers()) == self._shared:
             return
-        until = self._clock() - self._began
-        for index, worker in enumerate(self._shared):
+        before, dealt_at = self._shared, self._dealt_at
+        self.share_out(NOTICE_SECONDS)
+        for index, worker in enumerate(before):
             if worker not in present:
-                self.lost.append(LostWorker(worker, Share(index, len(self._shared)), self._dealt_at, until))
+                self.lost.append(LostWorker(worker, Share(index, len(before)), dealt_at, self._dealt_at))
                 self._on_lost(worker)
-        self.share_out()
 
     def _watch(self) -> None:
         while True:

@@ -7,6 +7,7 @@ free user is not kept for later: that would turn the open loop into a queue insi
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from loadtest.account import Account
@@ -31,6 +32,8 @@ class Scheduler:
         self._on_drop = on_drop
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
+        self._zero = 0.0  # instant at which the curve's time began
+        self._coming: list[tuple[float, Plan]] = []  # plans that take over later, and when
         self._seconds = math.inf  # of the curve's time, after which no arrival is due any more
         self._end = math.inf  # the same as an instant
         # A dict is a stack (popitem) from which anyone can leave in constant time. Last in, first out: the same few
@@ -55,22 +58,40 @@ class Scheduler:
         return was_idle
 
     def follow(self, plan: Plan, seconds: float = math.inf) -> None:
-        """Start with a plan, or go on from now with another one; the load ends after `seconds` of the curve's time."""
+        """Start with a plan, or go on with another one; the load ends after `seconds` of the curve's time.
+
+        One that makes the same arrivals, or begins its curve anew, takes over now. Another share of a load that goes
+        on takes over when `plan.begun` seconds of *this worker's* curve are over: users come a little later in one
+        worker than in another, and so each arrival is in the share of exactly one, whenever each of them was told.
+        """
         self._seconds = seconds
-        if self._schedule is not None:
-            now = self._clock()
-            self._release_due(now)
-            while self._schedule.next <= now:  # beyond the end: not part of the load
-                self._schedule.take()
-            self._schedule.edit(plan, now)
-            self._end = now + seconds - plan.begun
-        self._plan = plan
+        if self._schedule is None or self._plan is None:
+            self._plan = plan
+            return
+        now = self._clock()
+        self._release_due(now)
+        latest = self._coming[-1][1] if self._coming else self._plan
+        if plan.begun and not plan.same_process(latest):
+            begun = max(plan.begun, now - self._zero)  # where the word came late: none of its own twice
+            self._coming.append((self._zero + begun, replace(plan, begun=begun)))
+        else:
+            self._coming.clear()
+            self._take_over(plan, now)
+
+    def _take_over(self, plan: Plan, now: float) -> None:
+        assert self._schedule is not None
+        while self._schedule.next <= now:  # beyond the end: not part of the load
+            self._schedule.take()
+        self._schedule.edit(plan, now)
+        self._plan, self._zero = plan, now - plan.begun
+        self._end = self._zero + self._seconds
 
     def stop(self) -> None:
         """No more arrivals until the next plan; what was due by now still counts."""
         if self._schedule is not None:
             self._release_due(self._clock())
         self._plan = self._schedule = None
+        self._coming.clear()
 
     def run_once(self) -> float:
         """Release every arrival that is due; seconds until the next, inf if none is to come, 0 or less if it is due."""
@@ -80,10 +101,14 @@ class Scheduler:
             # The schedule's time begins when there are users, so that no arrival comes before the first of them.
             now = self._clock()
             self._schedule = Schedule(self._plan, now)
-            self._end = now + self._seconds - self._plan.begun
-            self._account.begin(now - self._plan.begun)
+            self._zero = now - self._plan.begun
+            self._end = self._zero + self._seconds
+            self._account.begin(self._zero)
         self._release_due(self._clock())
-        return self._schedule.next - self._clock() if self._schedule.next < self._end else math.inf
+        due = self._schedule.next if self._schedule.next < self._end else math.inf
+        if self._coming:
+            due = min(due, self._coming[0][0])
+        return due - self._clock()
 
     @property
     def end(self) -> float | None:
@@ -96,10 +121,17 @@ class Scheduler:
         return self._schedule.rate(now) if self._schedule is not None and now < self._end else 0.0
 
     def _release_due(self, now: float) -> None:
+        while self._coming and self._coming[0][0] <= now:
+            handover, plan = self._coming.pop(0)
+            self._release_until(handover, now)
+            self._take_over(plan, handover)
+        self._release_until(now, now)
+
+    def _release_until(self, until: float, now: float) -> None:
         # `now` is read once: were it read in the loop, a generator too slow for its rate would never leave it.
         schedule = self._schedule
         assert schedule is not None
-        while schedule.next <= now and schedule.next < self._end:
+        while schedule.next <= until and schedule.next < self._end:
             scheduled = schedule.take()
             if self._idle:
                 user, _ = self._idle.popitem()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loadtest.account import COUNTS, Account
 from loadtest.analysis.samples import End
-from loadtest.arrivals import Plan, constant
+from loadtest.arrivals import Plan, Share, Trace, constant
 from loadtest.scheduler import Scheduler
 
 
@@ -161,6 +161,44 @@ def test_an_edit_releases_what_is_due_and_goes_on_from_now(world: World) -> None
     assert world.scheduler.rate() == 10
     world.go_to(2.71)
     assert sorted(at for user in users for _, at in user.given) == pytest.approx([1, 2, 2.55, 2.65])
+
+
+@pytest.mark.parametrize("trace", [None, Trace([k / 7 for k in range(200)])], ids=["even", "trace"])
+@pytest.mark.parametrize("told", [4.1, 4.8], ids=["in time", "late"])
+def test_when_a_worker_is_lost_the_others_take_over_at_the_same_place_of_the_load(
+    trace: Trace | None, told: float
+) -> None:
+    """Their users came at different times, so that their curves are not equally far when they are told."""
+    zeros, handover = (0.0, 0.4, 0.2), 4.3
+
+    def plan(index: int, workers: int, begun: float = 0.0) -> Plan:
+        return Plan(constant(1 if trace else 7), even=True, share=Share(index, workers), trace=trace, begun=begun)
+
+    def made(world: World, zero: float, until: float) -> list[int]:
+        while world.now < until:
+            world.go_to(round(world.now + 0.1, 6))
+        return [round((at - zero) * 7) for user in users[zero] for _, at in user.given]
+
+    users, worlds = {}, {}
+    for index, zero in enumerate(zeros):
+        world = worlds[zero] = World()
+        users[zero] = [world.user() for _ in range(70)]
+        world.scheduler.follow(plan(index, 3), 10.0)
+        world.go_to(zero)
+    lost_made = made(worlds[0.4], 0.4, 3.0)  # then it is lost
+    numbers = list(lost_made)
+    for index, zero in enumerate((0.0, 0.2)):
+        made(worlds[zero], zero, told)
+        worlds[zero].scheduler.follow(plan(index, 2, handover), 10.0)
+        mine = made(worlds[zero], zero, 12.0)
+        assert len(mine) == len(set(mine))
+        numbers += mine
+    if told > handover:
+        return
+    whole = range(0 if trace else 1, 70)
+    share = [number for number in whole if (number - whole[0]) % 3 == 1 and number / 7 <= handover]
+    assert len(numbers) == len(set(numbers)), "none twice"
+    assert set(whole) - set(numbers) == set(share) - set(lost_made) != set(), "what the lost one had, and no more"
 
 
 def test_stop_counts_what_was_due_and_then_nothing(world: World) -> None:
