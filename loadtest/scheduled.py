@@ -74,7 +74,7 @@ class OnSchedule(User):
     def __init__(self, environment: Any) -> None:
         load = getattr(environment, "load_generator", None)
         if load is None:
-            raise RuntimeError(
+            raise StopTest(  # Locust logs it and ends the run
                 f"{type(self).__name__} waits for a schedule and there is none; expected "
                 "`locust -f loadtest/locustfile.py,YOUR_FILE.py ...`"
             )

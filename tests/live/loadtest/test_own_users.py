@@ -1,5 +1,6 @@
 """User classes that people bring, under the schedule: the real Locust with a file of one's own beside Tailboard's."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,20 @@ def test_the_example_runs_as_its_docstring_says(locust: Locust, server: Any, ide
     assert {"/predict", "/predict of 16", "/readyz"} <= set(stats)
     assert account["failed"] == stats["/predict of 16"]["num_requests"] == stats["/predict of 16"]["num_failures"]
     assert account["offered"] == len(server.arrivals)
+
+
+def test_without_the_schedule_a_sentence_says_where_it_comes_from(
+    root: Path, locust_command: list[str], server: Any, files: str
+) -> None:
+    own = files.split(",")[1]
+    target = ["-H", f"http://127.0.0.1:{server.port}", "--headless", "-u", "1", "-t", "20s"]
+    done = subprocess.run(
+        [locust_command[0], "-f", own, "Fast", *target],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Fast waits for a schedule and there is none; expected `locust -f loadtest/locustfile.py," in done.stderr
+    assert server.arrivals == []
