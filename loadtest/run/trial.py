@@ -31,6 +31,7 @@ from loadtest.user import ClosedLoopUser, OpenLoopUser
 from loadtest.worker_report import WorkerReports
 
 LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.05
 # Its warnings are about many users at once, and ours only wait; what happens to workers is told in the run's own words.
 logging.getLogger("locust.runners").setLevel(logging.ERROR)
 
@@ -110,15 +111,17 @@ class Trial:
             self._wait_for(runner, workers)
             runner.start(spec.cap, float(spec.cap))
             ended, elapsed, cpu_share = self._watch(director, workers, look)
-            if self._interrupts < 2:
-                runner.stop()
+            stopping = gevent.spawn(runner.stop)
+            while not stopping.ready() and self._interrupts < 2:
+                gevent.sleep(_POLL_SECONDS)
+            stopping.kill(block=False)
             seconds = spec.seconds if ended == "complete" else elapsed
             failures = reports.sum().kinds
             health = GeneratorHealth(cpu_share=cpu_share, workers_lost=len(director.lost))
         finally:
             watching.kill()
             runner.greenlet.kill(block=False)
-            workers.end()
+            workers.end(at_once=self._interrupts > 1)
         return TrialOutcome(self._samples(director.lost, seconds), ended, seconds, health, failures)
 
     def _user_class(self) -> Any:

@@ -78,11 +78,11 @@ class Workers:
             found[pid] = times.user + times.system
         return found
 
-    def end(self) -> None:
-        """End those that are still there; they have written all that they know."""
+    def end(self, at_once: bool = False) -> None:
+        """End those that are still there, `at_once` with requests under way; they have written all that they know."""
         for each in self._processes:
             if each.poll() is None:
-                each.terminate()
+                each.kill() if at_once else each.terminate()
         for each in self._processes:
             try:
                 each.wait(_END_SECONDS)
