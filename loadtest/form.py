@@ -24,7 +24,7 @@ class Now:
     cap: int  # users of the run that goes on
     user_classes: Sequence[str]  # in use
     default_class: str
-    options: Collection[str]  # all options by name; Locust lets a form set any
+    options: Collection[str]  # that people's own files have added; Locust would let a form set any option that it has
     command_line: LoadSettings | None = None  # as they were when the program started
     shipped: Collection[str] = field(default_factory=shipped_files)  # files that a form may name
     trace_at: Callable[[str], Trace] = read_trace
@@ -33,7 +33,7 @@ class Now:
 def complete_form(form: Mapping[str, Sequence[str]], now: Now) -> dict[str, list[str]]:
     """The form with everything in it that Locust needs; SettingsError, one sentence, if it cannot be used."""
     for name in form:
-        if name not in LOCUST_FIELDS and name not in now.options:
+        if name not in LOCUST_FIELDS and name not in LoadSettings.names() and name not in now.options:
             known = ", ".join(("user_count", "spawn_rate", "host", "run_time", "user_classes", *LoadSettings.names()))
             raise SettingsError(f"{name} is no field of this form; expected {known}")
     given = {name: values[-1].strip() for name, values in form.items() if values}

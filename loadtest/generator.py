@@ -130,6 +130,7 @@ class LoadGenerator:
     def _on_test_start(self, environment: Any, **_: Any) -> None:
         self._running = True
         self._told.clear()
+        self._prepared_for = None  # files may have changed, and the target may answer now
         self.drops_as = None  # until the users of this run say
         self._before_run = self.account.counts()
         self.recorder.begin_run()

@@ -13,6 +13,7 @@ import locust.runners
 import locust.stats
 from gevent.pywsgi import WSGIServer
 from locust import events as locust_events
+from locust.argument_parser import ui_extra_args_dict
 from locust.runners import MasterRunner, WorkerRunner
 from prometheus_client import disable_created_metrics, make_wsgi_app
 
@@ -125,7 +126,9 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
     director.start()
     if web_ui is not None:
         # Locust ticks all classes by default; what runs then is what was named on the command line, or the open loop.
-        attach(web_ui.app, environment, director, report, slo.services[0], environment.user_classes[0].__name__)
+        default_class = environment.user_classes[0].__name__
+        own = ui_extra_args_dict([])
+        attach(web_ui.app, environment, director, report, slo.services[0], default_class, own)
     serve_metrics(report)
 
 

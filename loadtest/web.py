@@ -1,7 +1,7 @@
 """Locust's web UI: forms are checked before Locust sees them, edits reach every worker, the open loop has its tab."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +38,18 @@ def _parts() -> str:
 
 
 def attach(
-    app: Flask, environment: Any, director: Director, report: Callable[[], Report], slo: Slo, default_class: str
+    app: Flask,
+    environment: Any,
+    director: Director,
+    report: Callable[[], Report],
+    slo: Slo,
+    default_class: str,
+    own_options: Collection[str] = (),
 ) -> None:
-    """Put all this on Locust's Flask app, which must not have served a request yet."""
+    """Put all this on Locust's Flask app, which must not have served a request yet.
+
+    `own_options` are those that people's own files have added and that the form shows.
+    """
     command_line = director.settings
     parts = _parts()
     script = (_PAGE / "open_loop.js").read_text("utf-8")
@@ -52,7 +61,7 @@ def attach(
             cap=environment.runner.target_user_count,
             user_classes=[each.__name__ for each in environment.user_classes],
             default_class=default_class,
-            options=vars(environment.parsed_options),
+            options=own_options,
             command_line=command_line,
         )
 
@@ -71,7 +80,7 @@ def attach(
         if request.endpoint == _SWARM and director.running and response.get_json()["success"]:
             director.share_out()
         if request.endpoint == _INDEX and response.status_code == 200:
-            values = json.dumps(director.settings.as_dict())  # checked settings: none can hold markup
+            values = json.dumps(director.settings.as_dict()).replace("<", "\\u003c")  # it stands in a script
             page = response.get_data(as_text=True)
             at = page.index("</body>")
             ours = f'{parts}<script type="application/json" id="tailboard-values">{values}</script>'

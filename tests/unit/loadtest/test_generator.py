@@ -159,3 +159,16 @@ def test_a_row_for_each_arrival_is_kept_where_the_director_says(world: World, tm
     world.environment.events.test_stop.fire(environment=world.environment)
     world.generator.account.drop(6.0, 6.5)
     assert len(read_rows(path)[1]) == 1
+
+
+def test_each_run_prepares_its_requests_anew(world: World, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("1,2\n")
+    world.plan(data=str(rows))
+    world.begin()
+    assert b"[[1,2]]" in world.generator.requests[0].replace(b" ", b"").replace(b".0", b"")
+    world.end()
+    rows.write_text("3,4\n")
+    world.plan(data=str(rows))
+    world.begin()
+    assert b"[[3,4]]" in world.generator.requests[0].replace(b" ", b"").replace(b".0", b"")

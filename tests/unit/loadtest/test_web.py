@@ -95,6 +95,14 @@ def test_a_bad_form_is_refused_before_locust_sees_it(world: World, client: Flask
     assert world.options.seed == 1  # nothing half-set either
 
 
+def test_locusts_own_options_are_no_fields_of_the_form(world: World, client: FlaskClient) -> None:
+    """Locust would let a form set any of them, those that name files to write among them."""
+    reply = client.post("/swarm", data={"rate": "5", "stop_timeout": "100"})
+    assert "stop_timeout is no field of this form" in reply.get_json()["message"]
+    assert world.options.stop_timeout == 0
+    assert world.swarms == []
+
+
 def test_a_start_is_completed_and_left_to_locust(world: World, client: FlaskClient) -> None:
     assert client.post("/swarm", data={"rate": "50"}).get_json()["success"]
     assert world.swarms == [
