@@ -47,7 +47,7 @@ def fits(page: Any, plots: tuple[str, ...], width: int) -> None:
         box = page.locator(f"#{plot} .main-svg").first.bounding_box()
         assert 250 < box["width"] <= width
         assert box["height"] > 180
-        for words in page.locator(f"#{plot} .annotation-text").all():
+        for words in page.locator(f"#{plot} .annotation-text, #{plot} .textpoint text").all():
             inner = words.bounding_box()
             assert box["x"] <= inner["x"]
             assert inner["x"] + inner["width"] <= box["x"] + box["width"], (plot, words.text_content())
@@ -107,4 +107,6 @@ def test_two_runs_side_by_side(look: Callable[..., Any], result_of: ResultOf, si
     )
     fits(page, ("by-share", "over-time"), SIZES[size][0])
     assert page.locator("#by-share .scatterlayer .trace").count() == 6
+    for table in page.locator(".scroll").all():
+        assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), table.text_content()
     assert page.troubles == []
