@@ -118,8 +118,10 @@ def _change(figure: Mapping[str, Any]) -> tuple[str, str]:
         tell, unit = _factor, ""
     else:
         tell, unit = _percent, "%"
-    ends_told = [f"−{INFINITE}" if low is None else tell(low), INFINITE if high is None else tell(high)]
-    return "" if change is None else f"{tell(change)}{unit}", f"{' to '.join(ends_told)}{unit}"
+    told_change = "" if change is None else f"{tell(change)}{unit}"
+    if low is None:  # p99 of one run is +∞ at both ends: what is real needs no figures
+        return told_change, ""
+    return told_change, f"{tell(low)} to {tell(high)}{unit}" if high is not None else f"{tell(low)}{unit} to {INFINITE}"
 
 
 def _points(change: float) -> str:

@@ -114,6 +114,13 @@ def test_the_headline_says_what_became_of_p99(p99: dict[str, Any], said: str) ->
             "-4.00 points -5.00 to -3.00 points",
             "real",
         ),
+        (
+            figure("p99", 0.02, None, change_ci95=[-0.03, None], real=False),
+            ("20.0 ms", "∞"),
+            " -3.0% to ∞",
+            "may be chance",
+        ),
+        (figure("p99", 0.02, None), ("20.0 ms", "∞"), " ", "real"),
         (figure("p99", 0.02, None, change_ci95=[3.0, None]), ("20.0 ms", "∞"), " ×4 to ∞", "real"),
         (
             figure("mean", 0.01, 0.03, real=False, change_ci95=[-1 + 1e-8, 4e7]),
