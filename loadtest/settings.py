@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from loadtest import arrivals
+from loadtest.analysis.verdict import Objective, Slo
 from loadtest.arrivals import Plan, RateCurve, Share, Trace
 
 ARRIVALS: Final = ("constant", "poisson", "ramp", "steps", "spike", "trace")
@@ -57,6 +58,13 @@ def _seed(name: str, value: Any) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > MAX_SEED:
         raise SettingsError(f"{name} is {value!r}; expected a whole number from 0 to {MAX_SEED}")
     return int(text)
+
+
+def _share(name: str, value: Any) -> float:
+    share = _number(0, 1, "", may_equal=True)(name, value)
+    if share == 1:
+        raise SettingsError(f"{name} is {value!r}; expected a share from 0 to below 1")
+    return share
 
 
 def _arrivals(name: str, value: Any) -> str:
@@ -206,6 +214,14 @@ class LoadSettings:
         30.0, _number(0, MAX_SECONDS, " seconds", may_equal=True), "spike: when it begins"
     )
     spike_seconds: float = _setting(10.0, _number(0, MAX_SECONDS, " seconds"), "spike: how long it lasts")
+    slo_threshold_seconds: float = _setting(
+        0.0,
+        _number(0, MAX_TIMEOUT_SECONDS, " seconds", may_equal=True),
+        "objective that the load is judged by: answered 2xx within this time; 0: as slo.yaml says",
+    )
+    slo_objective: float = _setting(
+        0.0, _share, "the share of arrivals that has to be, such as 0.99; 0: as slo.yaml says"
+    )
     trace: str = _setting("", _file(), "trace: a file of instants, one a line or in a CSV's column TIMESTAMP")
     trace_speed: float = _setting(
         1.0, _number(0, MAX_SPEED, " seconds of trace per second"), "trace: 2 replays it in half of its time"
@@ -281,8 +297,15 @@ class LoadSettings:
 
     def same_arrivals(self, other: "LoadSettings") -> bool:
         """Whether only settings differ that have no say in when requests start."""
-        free = ("path", "data", "rows_per_request", "header", "body_file", "timeout_seconds")
+        free = (
+            *("path", "data", "rows_per_request", "header", "body_file", "timeout_seconds"),
+            *("slo_threshold_seconds", "slo_objective"),
+        )
         return self.with_values({name: getattr(other, name) for name in free}) == other
+
+    def objective(self, slo: Slo) -> Objective:
+        """What the load is judged by: as `slo` says, where these settings do not say otherwise."""
+        return Objective(self.slo_threshold_seconds or slo.threshold_seconds, self.slo_objective or slo.objective)
 
     def default_cap(self, trace: Trace | None = None) -> int:
         """Users for this load when nobody says: enough for every request to wait for its whole timeout."""

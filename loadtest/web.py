@@ -88,7 +88,7 @@ def attach(
         return response
 
     def load() -> Response:
-        return jsonify(as_json(report(), slo))
+        return jsonify(as_json(report(), director.settings.objective(slo)))
 
     app.before_request(check_form)
     app.after_request(after)

@@ -10,10 +10,11 @@ from typing import Any, Final, NoReturn
 
 import configargparse
 
+from loadtest.analysis.verdict import Objective
 from loadtest.arguments import add_settings
 from loadtest.settings import MAX_CAP, MAX_SECONDS, LoadSettings, SettingsError
 from loadtest.target import TargetError, parse_target
-from slo.config import Service, SloError
+from slo.config import SloError
 from slo.config import load as load_slo
 from slo.durations import parse_duration
 
@@ -34,7 +35,7 @@ class RunOptions:
     target: str
     duration_seconds: float | None  # the whole run, warm-up included; None: as long as the trace
     warmup_seconds: float
-    slo: Service
+    slo: Objective
     edges: tuple[float, ...]
     out: Path
     processes: int
@@ -126,7 +127,7 @@ def parse(argv: Sequence[str], now: datetime) -> RunOptions:
         target=given["target"].rstrip("/"),
         duration_seconds=duration,
         warmup_seconds=warmup,
-        slo=jobs[given["job"]] if given["job"] else slo.services[0],
+        slo=settings.objective(jobs[given["job"]] if given["job"] else slo.services[0]),
         edges=slo.duration_edges,
         out=Path(given["out"] or f"out/run-{now:%Y%m%d-%H%M%S}"),
         processes=_count("--processes", given["processes"], 1, MAX_PROCESSES),

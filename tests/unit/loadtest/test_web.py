@@ -164,6 +164,9 @@ def test_the_figures_of_the_run_as_json(world: World, client: FlaskClient) -> No
     assert (said["offered"], said["in_flight"]) == (15, 1)
     assert said["latency_seconds"]["max"] == 0.04
     assert said["verdict"] == "TOO EARLY"
+    assert said["slo"]["threshold_seconds"] == SLO.threshold_seconds
+    assert client.post("/swarm", data={"slo_threshold_seconds": "0.02"}).get_json()["success"]
+    assert client.get("/load").get_json()["slo"]["threshold_seconds"] == 0.02
 
 
 def test_every_figure_of_the_tab_is_one_that_the_script_tells(root: Path) -> None:

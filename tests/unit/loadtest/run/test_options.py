@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from loadtest.analysis.verdict import Objective
 from loadtest.run.options import RunOptions, UsageError, parse
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)  # noqa: UP017  # mypy's and ruff's targets agree on it
@@ -55,6 +56,8 @@ def test_a_trace_is_as_long_as_it_is() -> None:
         (["--closed-loop", "-1"], "--closed-loop is -1"),
         (["--closed-loop", "1", "--user", "x.py"], "expected one of them"),
         (["--slo", "missing.yaml"], "missing.yaml"),
+        (["--slo-objective", "1"], "slo_objective is 1.0; expected a share from 0 to below 1"),
+        (["--slo-threshold-seconds", "-1"], "slo_threshold_seconds is -1.0"),
         (["--job", "nobody"], "--job is 'nobody'; expected one of inference"),
         (["--arrivals", "trace"], "trace is ''; expected the file to replay"),
         (["--config", "missing.conf"], "missing.conf"),
@@ -72,3 +75,9 @@ def test_a_scenario_file_fills_in_what_the_command_line_leaves_out(tmp_path: Pat
     scenario.write_text("rate = 300\nduration = 30s\narrivals = constant\n")
     options = parsed("--config", str(scenario), "--rate", "400")
     assert (options.settings.rate, options.settings.arrivals, options.duration_seconds) == (400, "constant", 30)
+
+
+def test_the_objective_is_that_of_slo_yaml_unless_the_command_says_otherwise() -> None:
+    assert parsed().slo == Objective(0.05, 0.99)
+    assert parsed("--slo-threshold-seconds", "0.2").slo == Objective(0.2, 0.99)
+    assert parsed("--slo-objective", "0.999").slo == Objective(0.05, 0.999)
