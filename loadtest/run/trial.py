@@ -111,13 +111,15 @@ class Trial:
             self._wait_for(runner, workers)
             runner.start(spec.cap, float(spec.cap))
             ended, elapsed, cpu_share = self._watch(director, workers, look)
+            ended_early = len(workers.ended)
             stopping = gevent.spawn(runner.stop)
             while not stopping.ready() and self._interrupts < 2:
                 gevent.sleep(_POLL_SECONDS)
             stopping.kill(block=False)
             seconds = spec.seconds if ended == "complete" else elapsed
             failures = reports.sum().kinds
-            health = GeneratorHealth(cpu_share=cpu_share, workers_lost=len(director.lost))
+            lost = max(len(director.lost), ended_early)  # Locust misses one only after some heartbeats
+            health = GeneratorHealth(cpu_share=cpu_share, workers_lost=lost)
         finally:
             watching.kill()
             runner.greenlet.kill(block=False)
@@ -170,7 +172,6 @@ class Trial:
             if over and (drained or spec.closed):
                 return "complete", elapsed, workers.cpu_share(now)
             if len(workers.ended) == spec.processes:
-                director.check_workers()
                 return "aborted", elapsed, workers.cpu_share(now)
             if self._interrupts and not over:
                 return "interrupted", elapsed, workers.cpu_share(now)
