@@ -1,4 +1,4 @@
-"""Prometheus's own tools, as the stack finds them on any machine."""
+"""Prometheus's own tools: as the stack finds them on any machine, and as new as Debian has them."""
 
 import subprocess
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import NoReturn
 import pytest
 
 from stack.binaries import Binaries, BinariesError, obtain
+from tests.newer_binaries import obtain_newer
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +17,21 @@ def binaries(missing: Callable[[str], NoReturn]) -> Binaries:
         return obtain(say=lambda line: None)
     except BinariesError as error:
         missing(str(error))
+
+
+@pytest.fixture(scope="session")
+def newer_binaries(missing: Callable[[str], NoReturn]) -> Binaries:
+    try:
+        return obtain_newer()
+    except BinariesError as error:
+        missing(str(error))
+
+
+@pytest.fixture(scope="session", params=["binaries", "newer_binaries"], ids=["release", "newest"])
+def each_binaries(request: pytest.FixtureRequest) -> Binaries:
+    """Both in turn: a test that asks for it runs twice."""
+    found: Binaries = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture(scope="session")
