@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from gevent import get_hub, getcurrent
-from gevent.hub import Waiter
+from gevent import getcurrent
 from locust import User
 from locust.event import EventHook
 from locust.exception import (
@@ -25,14 +24,13 @@ from locust.exception import (
     StopUser,
 )
 from locust.user.task import (
-    LOCUST_STATE_RUNNING,
     LOCUST_STATE_STOPPING,
-    LOCUST_STATE_WAITING,
     DefaultTaskSet,
     TaskSet,
 )
 
 from loadtest.generator import LoadGenerator
+from loadtest.idle import Idle
 from loadtest.recorder import Recorder
 from loadtest.served import Served
 
@@ -84,8 +82,7 @@ class OnSchedule(User):
             environment.events.request = RequestEvent(environment.events.request, load.recorder)
         self._requests: Final = environment.events.request
         super().__init__(environment)  # from here on the client has the event above
-        self._waiter: Final = Waiter()
-        self._arrival: tuple[int, float] | None = None
+        self._idle: Final = Idle(self, load)
         # Locust calls on_start just before the first task; a subclass's own may leave out super().
         theirs = self.on_start
 
@@ -95,32 +92,11 @@ class OnSchedule(User):
 
         vars(self)["on_start"] = on_start
 
-    def take_arrival(self, number: int, scheduled: float) -> None:
-        """The scheduler gives an arrival to this idle user."""
-        self._arrival = number, scheduled
-        # From here on a graceful stop waits for the task, as Locust does for any that runs.
-        self._state = LOCUST_STATE_RUNNING
-        get_hub().loop.run_callback(self._waiter.switch, None)
-
-    def _wait_for_arrival(self) -> tuple[int, float]:
-        if self._state == LOCUST_STATE_STOPPING:
-            raise StopUser
-        self._state = LOCUST_STATE_WAITING
-        self.load.join(self)
-        try:
-            self._waiter.get()
-        except BaseException:  # stopped while idle, or between being given an arrival and waking up
-            if not self.load.scheduler.leave(self) and self._arrival is not None:
-                self.load.account.cut_short(self._arrival[0])
-            raise
-        self._waiter.clear()
-        assert self._arrival is not None
-        arrival, self._arrival = self._arrival, None
-        return arrival
-
     def serve(self, run_task: Callable[[], None]) -> None:
         """Wait for an arrival, run the task for it, and close the arrival's account."""
-        number, scheduled = self._wait_for_arrival()
+        if self._state == LOCUST_STATE_STOPPING:
+            raise StopUser
+        number, scheduled = self._idle.wait()
         served = Served(number, scheduled, time.monotonic(), time.time())
         self.load.recorder.dispatched(served.started - scheduled)
         self._requests.serving[getcurrent()] = served

@@ -3,15 +3,14 @@
 import time
 from typing import Any
 
-from gevent import get_hub
-from gevent.hub import Waiter
 from locust import User, task
 from locust.exception import StopUser
-from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
+from locust.user.task import LOCUST_STATE_STOPPING
 
 from loadtest.analysis.samples import End
 from loadtest.connection import ExchangeFailed, RequestTimedOut
 from loadtest.generator import METHOD, LoadGenerator
+from loadtest.idle import Idle
 from loadtest.recorder import outcome_of
 
 _ENDS = {"ok": End.OK, "client_error": End.CLIENT_ERROR, "shed": End.SHED, "failed": End.FAILED}
@@ -83,31 +82,13 @@ class OpenLoopUser(LeanUser):
     def on_start(self) -> None:
         """Called in the user's greenlet before its first task."""
         super().on_start()
-        self._waiter = Waiter()
-        self._arrival: tuple[int, float] | None = None
-
-    def take_arrival(self, number: int, scheduled: float) -> None:
-        """The scheduler gives an arrival to this idle user."""
-        self._arrival = number, scheduled
-        # From here on a graceful stop waits for the request, as Locust does for a running task.
-        self._state = LOCUST_STATE_RUNNING
-        get_hub().loop.run_callback(self._waiter.switch, None)
+        self._idle = Idle(self, self.load)
 
     @task
     def serve(self) -> None:
         """One arrival after the other, in one long task: Locust's own loop between tasks costs as much as a request."""
         while True:
-            self._state = LOCUST_STATE_WAITING
-            self.load.join(self)
-            try:
-                self._waiter.get()
-            except BaseException:  # stopped while idle, or between being given an arrival and waking up
-                if not self.load.scheduler.leave(self) and self._arrival is not None:
-                    self.load.account.cut_short(self._arrival[0])
-                raise
-            self._waiter.clear()
-            assert self._arrival is not None
-            (number, scheduled), self._arrival = self._arrival, None
+            number, scheduled = self._idle.wait()
             self.send(number, scheduled)
             if self._state == LOCUST_STATE_STOPPING:
                 raise StopUser

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MAY_IMPORT_LOCUST = {"locustfile", "scheduled", "user"}
+MAY_IMPORT_LOCUST = {"idle", "locustfile", "scheduled", "user"}
 
 
 def test_all_but_the_user_classes_can_be_imported_without_locust(root: Path) -> None:
