@@ -1,8 +1,8 @@
 """Reports of workers and their sum, and the metrics made of them, by value."""
 
-import json
 import math
 
+import msgpack
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -117,9 +117,9 @@ def test_a_silent_worker_keeps_its_counts_but_has_no_load_any_more() -> None:
     assert (whole.in_flight, whole.rate) == (1, 30)
 
 
-def test_a_report_can_travel_as_json() -> None:
+def test_a_report_travels_as_locust_sends_it() -> None:
     workers = WorkerReports(EDGES, ("/predict",), lambda: 0.0)
-    workers.receive("a", json.loads(json.dumps(busy_report().packed())))
+    workers.receive("a", msgpack.loads(msgpack.dumps(busy_report().packed())))
     assert exported(workers.sum()) == exported(busy_report())
 
 
