@@ -116,7 +116,7 @@ class Found:
                 "{:.2f} ×".format,
             ),
             at_most(
-                "dispatch lateness p99 at half of that rate",
+                f"dispatch lateness p99 at half of {targets.LEAST_OPEN_LOOP_RATIO} × FastHttpUser's rate",
                 found.half.lateness_p99_seconds if found.half else None,
                 targets.MOST_LATENESS_SECONDS,
                 milliseconds,

@@ -56,7 +56,11 @@ def test_the_ratio_is_that_of_the_best_rates() -> None:
 def test_errors_of_others_are_not_ours() -> None:
     found = LoadGen(truths=[Truth("0.05", OURS, 0.0505, 0.05, 7000), Truth("0.05", "hey", 0.06, 0.05, 7000)])
     assert found.error == pytest.approx(0.01)
-    found.truths.append(Truth("0.05", OURS, None, 0.05, 7000))
+    found.truths += [Truth("0.05", OURS, 0.2, 0.05, 7000), Truth("0.05", OURS, 0.051, 0.05, 7000)]
+    assert found.error == pytest.approx(0.02)  # the median round
+    found.truths += [Truth("0.1", OURS, 0.103, 0.1, 7000)]
+    assert found.error == pytest.approx(0.03)  # of the delays that are told worst
+    found.truths = [Truth("0.05", OURS, None, 0.05, 7000)]
     assert found.error == math.inf
 
 
@@ -91,7 +95,7 @@ def test_the_section_says_all_of_it() -> None:
         "| closed loop, Locust's FastHttpUser | 50 users | 8,000 | 1.00 × |",
         "| open loop | every arrival sent | 12,000 | 1.50 × | 60,000 | 60,000 | 0.20 ms | 3.00 ms | 90% |",
         "3 dropped",
-        "open loop, half of it",
+        "open loop, half of the target",
         "50.50 ms",
         "68.2 MB",
         "Missing as a witness: cannot find hey.",

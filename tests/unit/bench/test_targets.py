@@ -115,7 +115,7 @@ def test_nothing_measured_meets_nothing() -> None:
         "overload at 3 ×: 2xx inside the deadline, of the model's capacity",
         "overload at 10 ×: 2xx inside the deadline, of the model's capacity",
         "open-loop arrivals/s from one core, all sent, over FastHttpUser's closed loop",
-        "dispatch lateness p99 at half of that rate",
+        "dispatch lateness p99 at half of 1.3 × FastHttpUser's rate",
         "p99 against a server with known delays, off by",
         "memory over ten million requests, grown since the first million",
     ]
