@@ -8,6 +8,7 @@ from typing import Final
 
 from bench.table import milliseconds, table
 
+MOST_OTHERS_SHARE: Final = 0.05  # of the generator's core: with more of it taken, a target that is missed says little
 KEPT_UP_SHARE: Final = 0.999  # of the arrivals, at the server no later than a moment after the schedule's end
 MEMORY_FROM: Final = 0.1  # of the requests, from where on memory has to be flat: all that is made once is there
 
@@ -20,6 +21,7 @@ class Closed:
     users: int
     rate: float  # requests a second, counted at the server
     cpu_share: float | None = None  # of the generator's core, where it says
+    others_share: float = 0.0  # of that core, taken by whatever else ran on the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Sent:
     lateness_p99_seconds: float
     latency_p99_seconds: float | None
     cpu_share: float
+    others_share: float = 0.0
 
     @property
     def whole(self) -> bool:
@@ -51,6 +54,7 @@ class Truth:
     said_seconds: float | None
     true_seconds: float
     requests: int
+    others_share: float = 0.0
 
     @property
     def error(self) -> float:
@@ -111,6 +115,12 @@ class LoadGen:
         return max((statistics.median(errors) for errors in rounds.values()), default=None)
 
     @property
+    def disturbed(self) -> float:
+        """The most that anything else took of the generator's core in a run that decides about lateness or truth."""
+        deciding = [truth.others_share for truth in self.truths if truth.by == OURS]
+        return max([*deciding, self.half.others_share if self.half else 0.0])
+
+    @property
     def growth_bytes(self) -> float | None:
         return max((memory.growth_bytes for memory in self.memories), default=None)
 
@@ -139,6 +149,7 @@ def _rates(found: LoadGen) -> str:
             f"{one.rate / yardstick:.2f} ×",
             *[""] * 4,
             _share(one.cpu_share),
+            _share(one.others_share),
         )
         for one in found.closed
     ]
@@ -158,13 +169,26 @@ def _rates(found: LoadGen) -> str:
                 milliseconds(sent.lateness_p50_seconds),
                 milliseconds(sent.lateness_p99_seconds),
                 _share(sent.cpu_share),
+                _share(sent.others_share),
             )
         )
-    head = ("load", "", "requests/s", "of FastHttpUser", "due", "at the server", "late p50", "late p99", "CPU")
+    head = (
+        "load",
+        "",
+        "requests/s",
+        "of FastHttpUser",
+        "due",
+        "at the server",
+        "late p50",
+        "late p99",
+        "CPU",
+        "others",
+    )
     return (
         "The generator is alone on one CPU and a server that answers at once is on the others; requests are counted "
-        "there. Open loop is Poisson arrivals from `python -m loadtest run`, whose own master shares that CPU.\n\n"
-        + table(head, rows, left=2)
+        "there. Open loop is Poisson arrivals from `python -m loadtest run`, whose own master shares that CPU. “CPU” "
+        "is what its worker took of it, “others” what anything else on the machine took: where that is much, the run "
+        "says little.\n\n" + table(head, rows, left=2)
     )
 
 
@@ -183,10 +207,11 @@ def _truths(found: Sequence[Truth]) -> str:
             milliseconds(one.said_seconds),
             milliseconds(one.true_seconds),
             f"{one.error:.2%}" if one.error < math.inf else "-",
+            _share(one.others_share),
         )
         for one in found
     ]
-    head = ("delays", "by", "requests", "p99 said", "p99 true", "off by")
+    head = ("delays", "by", "requests", "p99 said", "p99 true", "off by", "others")
     return (
         "p99 as reported, and that of the delays which the server made, by its own clock. Ours counts from the "
         "scheduled instant, so that its own lateness and the way to the server are in it; the others ask in a closed "

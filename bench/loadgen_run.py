@@ -3,14 +3,17 @@
 import contextlib
 import json
 import os
+import resource
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import psutil
 
 from bench import hey, wrk
 from bench.known_delays import read_log
@@ -157,9 +160,14 @@ def _done(rig: Rig, text: str) -> None:
     rig.progress.done(seconds(rig.options) + _START_SECONDS, text)
 
 
-def _generate(rig: Rig, name: str, argv: Sequence[str], limit: float, generator_cpus: Sequence[int]) -> None:
-    """A generator to its end; FAIL and INVALID are ends too. NotMeasured if it breaks."""
+def _generate(rig: Rig, name: str, argv: Sequence[str], limit: float, generator_cpus: Sequence[int]) -> float:
+    """A generator to its end; FAIL and INVALID are ends too. The share of its CPUs that others took.
+
+    NotMeasured if it breaks.
+    """
+    rig.calibrate(name)
     log = rig.logs / f"{name}.log"
+    busy = Busy(generator_cpus)
     try:
         with Program(argv, os.environ, ROOT, log, generator_cpus) as program:
             code = program.wait(limit)
@@ -167,24 +175,50 @@ def _generate(rig: Rig, name: str, argv: Sequence[str], limit: float, generator_
                 raise NotMeasured(f"{name} ended with exit code {code}{program.tail()}")
     except ProgramFailed as error:
         raise NotMeasured(f"{name}: {error}") from error
+    return busy.others_share()
+
+
+class Busy:
+    """How busy some CPUs are with what is not our own children that have ended."""
+
+    def __init__(self, of_cpus: Sequence[int]) -> None:
+        self._cpus = of_cpus
+        self._began, self._busy, self._ours = time.monotonic(), self._all(), self._children()
+
+    def others_share(self) -> float:
+        """Of these CPUs since the beginning; 0 where it is not known which they are."""
+        if not self._cpus:
+            return 0.0
+        span = (time.monotonic() - self._began) * len(self._cpus)
+        return max(0.0, (self._all() - self._busy) - (self._children() - self._ours)) / span
+
+    def _all(self) -> float:
+        """Seconds of programs, and those that the machine below took; interrupts for our own traffic are left out."""
+        times = psutil.cpu_times(percpu=True)
+        names = ("user", "nice", "system", "steal")
+        return sum(getattr(times[cpu], name, 0.0) for cpu in self._cpus for name in names)
+
+    def _children(self) -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
 
 
 def _closed_loop(rig: Rig, server: Known, generator_cpus: Sequence[int], users: int, found: LoadGen) -> None:
     span = seconds(rig.options)
     argv = [str(Path(sys.executable).with_name("locust")), "-f", "bench/fast_http_user.py", "--headless"]
     argv += ["-H", server.url, "-u", str(users), "-r", str(users), "-t", f"{span + 2 * _SETTLE_SECONDS:g}s"]
-    _generate(rig, "fast-http-user", [*argv, "--only-summary"], span + _LIMIT_SECONDS, generator_cpus)
+    others = _generate(rig, "fast-http-user", [*argv, "--only-summary"], span + _LIMIT_SECONDS, generator_cpus)
     rate = _counted(server.log()[0], span)
-    found.closed.append(Closed(FAST_HTTP, users, rate))
+    found.closed.append(Closed(FAST_HTTP, users, rate, others_share=others))
     _done(rig, f"closed loop, {FAST_HTTP}, {users} users: {rate:,.0f}/s at the server")
 
 
 def _lean_closed_loop(rig: Rig, server: Known, generator_cpus: Sequence[int], found: LoadGen) -> None:
     span = seconds(rig.options)
     more = ("--closed-loop", str(_LEAN_USERS))
-    result = _run_loadtest(rig, server, generator_cpus, 100, span + 2 * _SETTLE_SECONDS, more)
+    result, others = _run_loadtest(rig, server, generator_cpus, 100, span + 2 * _SETTLE_SECONDS, more)
     rate = _counted(server.log()[0], span)
-    found.closed.append(Closed(LEAN, _LEAN_USERS, rate, result["generator"]["cpu_share"]))
+    found.closed.append(Closed(LEAN, _LEAN_USERS, rate, result["generator"]["cpu_share"], others))
     _done(rig, f"closed loop, {LEAN}, {_LEAN_USERS} users: {rate:,.0f}/s at the server")
 
 
@@ -217,7 +251,7 @@ def _search(rig: Rig, server: Known, generator_cpus: Sequence[int], found: LoadG
 
 def _open_loop(rig: Rig, server: Known, generator_cpus: Sequence[int], rate: float, span: float) -> Sent:
     length = span + _WARM_UP_SECONDS
-    result = _run_loadtest(rig, server, generator_cpus, rate, length, ("--users", str(_CAP)))
+    result, others = _run_loadtest(rig, server, generator_cpus, rate, length, ("--users", str(_CAP)))
     arrived = server.log()[0]
     lateness = result["dispatch_lateness_seconds"]
     return Sent(
@@ -230,12 +264,14 @@ def _open_loop(rig: Rig, server: Known, generator_cpus: Sequence[int], rate: flo
         lateness_p99_seconds=lateness["p99"],
         latency_p99_seconds=result["latency_seconds"]["p99"],
         cpu_share=result["generator"]["cpu_share"],
+        others_share=others,
     )
 
 
 def _run_loadtest(
     rig: Rig, server: Known, generator_cpus: Sequence[int], rate: float, length: float, more: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], float]:
+    """(its result, the share of its CPU that others took)."""
     out = rig.logs / "loadtest"
     shutil.rmtree(out, ignore_errors=True)
     argv = [
@@ -251,10 +287,10 @@ def _run_loadtest(
         "slo.yaml",
     ]
     argv += ["--duration", f"{length:g}s", "--warmup", f"{_WARM_UP_SECONDS}s", "--out", str(out), *more]
-    _generate(rig, "loadtest-run", argv, length + _LIMIT_SECONDS, generator_cpus)
+    others = _generate(rig, "loadtest-run", argv, length + _LIMIT_SECONDS, generator_cpus)
     result: dict[str, Any] = json.loads((out / "result.json").read_text())
     shutil.rmtree(out / "samples", ignore_errors=True)
-    return result
+    return result, others
 
 
 def _truth(
@@ -267,15 +303,15 @@ def _truth(
 ) -> None:
     span = truth_seconds(rig.options)
     with known(rig, server_cpus, "--delay", delays) as server:
-        result = _run_loadtest(rig, server, generator_cpus, _TRUTH_RATE, span + _WARM_UP_SECONDS)
+        result, others = _run_loadtest(rig, server, generator_cpus, _TRUTH_RATE, span + _WARM_UP_SECONDS)
         arrived, answered = server.log()
         measured = arrived >= arrived[0] + _WARM_UP_SECONDS
         said = result["latency_seconds"]["p99"]
-        _tell(rig, found, Truth(delays, OURS, said, _p99((answered - arrived)[measured]), int(measured.sum())))
-        for name, p99 in _witnesses(rig, server, generator_cpus, span, found) if witnesses else ():
+        _tell(rig, found, Truth(delays, OURS, said, _p99((answered - arrived)[measured]), int(measured.sum()), others))
+        for name, p99, others in _witnesses(rig, server, generator_cpus, span, found) if witnesses else ():
             arrived, answered = server.log()
             applied = (answered - arrived)[~np.isnan(answered)]
-            _tell(rig, found, Truth(delays, name, p99, _p99(applied), len(applied)))
+            _tell(rig, found, Truth(delays, name, p99, _p99(applied), len(applied), others))
 
 
 def _tell(rig: Rig, found: LoadGen, truth: Truth) -> None:
@@ -294,8 +330,8 @@ def _p99(values: Any) -> float:
 
 def _witnesses(
     rig: Rig, server: Known, generator_cpus: Sequence[int], span: int, found: LoadGen
-) -> Iterator[tuple[str, float | None]]:
-    """(who, the p99 that it reports), one load each."""
+) -> Iterator[tuple[str, float | None, float]]:
+    """(who, the p99 that it reports, the share of its CPU that others took), one load each."""
     request = Request("/predict", _BODY)
     url = f"{server.url}{request.path}"
     limit = span + _LIMIT_SECONDS
@@ -303,12 +339,14 @@ def _witnesses(
     script.write_text(wrk.script(request))
     try:
         command = wrk.command(rig.wrk, script, url, _WITNESS_CONNECTIONS, span)
+        busy = Busy(generator_cpus)
         said = run(command, os.environ, rig.logs / "wrk.log", limit, generator_cpus)
-        yield "wrk", wrk.parse(said).p99_seconds
+        yield "wrk", wrk.parse(said).p99_seconds, busy.others_share()
         program = obtain_hey(Path(os.environ.get("TAILBOARD_BIN_DIR") or DEFAULT_BIN_DIR), rig.progress.say)
         command = hey.command(program, request, url, _WITNESS_CONNECTIONS, span)
+        busy = Busy(generator_cpus)
         said = run(command, os.environ, rig.logs / "hey.log", limit, generator_cpus)
-        yield "hey", hey.parse(said).p99_seconds
+        yield "hey", hey.parse(said).p99_seconds, busy.others_share()
     except BinariesError as error:
         if not found.missing:
             found.missing.append(str(error).rstrip("."))

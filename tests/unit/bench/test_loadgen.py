@@ -89,11 +89,19 @@ def test_verdicts() -> None:
     ]
 
 
+@pytest.mark.parametrize(("others", "met"), [(0.04, "no"), (0.2, "undecided")])
+def test_a_miss_on_a_busy_machine_decides_nothing(others: float, met: str) -> None:
+    busy = found()
+    busy.half = replace(SENT, lateness_p99_seconds=0.02, others_share=others)
+    verdicts = Found(Options(), Throughput([], ()), loadgen=busy).verdicts()[-4:]
+    assert [verdict.met for verdict in verdicts] == ["yes", met, "yes", "yes"]
+
+
 def test_the_section_says_all_of_it() -> None:
     told = re.sub(r" +", " ", text(found()))
     for part in (
         "| closed loop, Locust's FastHttpUser | 50 users | 8,000 | 1.00 × |",
-        "| open loop | every arrival sent | 12,000 | 1.50 × | 60,000 | 60,000 | 0.20 ms | 3.00 ms | 90% |",
+        "| open loop | every arrival sent | 12,000 | 1.50 × | 60,000 | 60,000 | 0.20 ms | 3.00 ms | 90% | 0% |",
         "3 dropped",
         "open loop, half of the target",
         "50.50 ms",
