@@ -1,0 +1,136 @@
+"""Two replicas: alerts of one kind come in one delivery, and tickets about a job that is down wait until it is back.
+
+A ticket that ends while it is muted is said to have ended when Prometheus says so again, which it does every minute for
+a quarter of an hour. Alertmanager has forgotten the group by then and may tell only the first of several (it takes the
+first for all of the group): hence the inbox asks it what it still holds.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.ops.alert_path.webhook import Notice, until
+from tests.ops.alert_path.world import World
+
+pytestmark = pytest.mark.timeout(420)
+
+WORLD = {"replicas": 2}
+
+
+@dataclass
+class Told:
+    replicas: set[str]
+    saturated: list[Notice]
+    down: list[Notice]
+    generator_down: Notice
+    still_down: list[dict[str, Any]]  # what amtool says while one replica is down
+    muted: list[dict[str, Any]]
+    while_down: list[Notice]
+    breach: Notice
+    back: float
+    shed: Notice
+    cleared: list[Notice]
+    notices: list[Notice]
+
+
+def play(world: World) -> Told:
+    first, second = world.replicas.values()
+    for replica in (first, second):
+        replica.take(queue_rows=1000)
+    saturated = world.webhook.wait("QueueSaturated", "firing", 90, count=2)
+
+    first.down = second.down = world.generator.down = True
+    for replica in (first, second):
+        replica.take(queue_rows=0)
+    down = until("both are down, and the generator", lambda: together(world.webhook.notices("TargetDown")), 60)
+
+    # One of them is back and refuses requests: a page about that, and no ticket while the other is down.
+    second.take(shed=0.2)
+    second.down = world.generator.down = False
+    [breach] = world.webhook.wait("LatencySLOBreach", "firing", 90)
+    world.wait_state("LoadShed", "firing", 60)
+    world.wait_over("QueueSaturated", 120)
+    until(
+        "LoadShed is muted",
+        lambda: [a for a in world.amtool_alerts("--inhibited") if a["labels"]["alertname"] == "LoadShed"],
+        30,
+    )
+    time.sleep(7)  # more than a group_interval: what is not muted is told
+    still_down, muted = world.amtool_alerts("--active", "alertname!=Watchdog"), world.amtool_alerts("--inhibited")
+    while_down = world.webhook.notices()
+
+    first.down = False
+    back = time.time()
+    [shed] = world.webhook.wait("LoadShed", "firing", 45)
+    cleared = world.webhook.wait("QueueSaturated", "resolved", 90)
+    return Told(
+        replicas={f"127.0.0.1:{port}" for port in world.replicas},
+        saturated=saturated,
+        down=down,
+        generator_down=next(n for n in world.webhook.notices("TargetDown") if n.alert["labels"]["job"] == "loadgen"),
+        still_down=still_down,
+        muted=muted,
+        while_down=while_down,
+        breach=breach,
+        back=back,
+        shed=shed,
+        cleared=cleared,
+        notices=world.webhook.notices(),
+    )
+
+
+def together(notices: list[Notice]) -> list[Notice]:
+    """The delivery in which two replicas are down, once the generator has been said to be down too.
+
+    The first may come alone: the replicas are scraped seconds apart.
+    """
+    if not [notice for notice in notices if notice.alert["labels"]["job"] == "loadgen"]:
+        return []
+    latest = max((n.delivery for n in notices if n.alert["labels"]["job"] == "inference"), default=None)
+    found = [notice for notice in notices if notice.delivery == latest]
+    return found if len(found) == 2 else []
+
+
+def names(alerts: list[dict[str, Any]]) -> set[str]:
+    return {alert["labels"]["alertname"] for alert in alerts}
+
+
+def test_replicas_with_the_same_trouble_come_in_one_delivery(story: Told) -> None:
+    for alerts in (story.saturated, story.down):
+        assert {notice.instance for notice in alerts} == story.replicas
+        assert len({notice.delivery for notice in alerts}) == 1
+    assert [notice.alert["labels"]["severity"] for notice in story.down] == ["page", "page"]
+
+
+def test_another_job_has_a_delivery_of_its_own(story: Told) -> None:
+    assert story.generator_down.group != story.down[0].group
+    assert story.generator_down.delivery != story.down[0].delivery
+    assert story.generator_down.alert["labels"]["severity"] == "ticket"
+
+
+def test_tickets_about_a_job_that_is_down_are_muted_and_pages_are_not(story: Told) -> None:
+    assert "LoadShed" in names(story.muted)
+    assert {"TargetDown", "LatencySLOBreach"} <= names(story.still_down)
+    [down] = [alert for alert in story.still_down if alert["labels"]["alertname"] == "TargetDown"]
+    [shed] = [alert for alert in story.muted if alert["labels"]["alertname"] == "LoadShed"]
+    assert shed["status"]["inhibitedBy"] == [down["fingerprint"]]
+    assert story.breach in story.while_down
+    assert not [notice for notice in story.while_down if notice.name == "LoadShed"]
+    assert not [n for n in story.while_down if (n.name, n.status) == ("QueueSaturated", "resolved")]
+
+
+def test_muted_tickets_arrive_when_the_job_is_back(story: Told, measured: Callable[[str, float], None]) -> None:
+    measured("job back → ticket that was muted", story.shed.at - story.back)
+    measured("job back → resolved of a ticket that ended while muted", story.cleared[-1].at - story.back)
+    assert story.shed.at >= story.back
+    assert {notice.instance for notice in story.cleared} <= story.replicas
+
+
+def test_each_was_told_once(story: Told) -> None:
+    firing = [f"{n.name} {n.instance}" for n in story.notices if n.status == "firing" and n.name != "TargetDown"]
+    assert sorted(firing) == sorted(
+        ["LatencySLOBreach ", "LoadShed ", *(f"QueueSaturated {instance}" for instance in story.replicas)]
+    )
