@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 import waitress
 from prometheus_client import disable_created_metrics
 
+from stack.inbox.held import Alertmanager
 from stack.inbox.metrics import InboxMetrics
 from stack.inbox.store import NoticeStore
 from stack.inbox.web import MAX_BODY_BYTES, create_app
@@ -24,21 +25,32 @@ _THREADS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class InboxSettings:
-    """INBOX_HOST, INBOX_PORT and TAILBOARD_STATE_DIR."""
+    """INBOX_HOST, INBOX_PORT, TAILBOARD_STATE_DIR, and ALERTMANAGER_URL or, on this machine, ALERTMANAGER_PORT."""
 
     host: str = "127.0.0.1"
     port: int = 8060
     file: Path = Path(".tailboard/inbox.jsonl")
+    alertmanager_url: str = "http://127.0.0.1:9093"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "InboxSettings":
-        """Unset and empty mean the default. ValueError with one sentence for a port that is none."""
-        port = environment.get("INBOX_PORT", "").strip() or "8060"
-        if not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or not 1 <= int(port) <= 65535:
-            raise ValueError(f"INBOX_PORT is {port!r}; expected a port from 1 to 65535")
+        """Unset and empty mean the default. ValueError with one sentence for a port or URL that is none."""
+        port = _port(environment, "INBOX_PORT", "8060")
         state_dir = environment.get("TAILBOARD_STATE_DIR", "").strip() or ".tailboard"
         host = environment.get("INBOX_HOST", "").strip() or "127.0.0.1"
-        return cls(host, int(port), Path(state_dir) / "inbox.jsonl")
+        url = environment.get("ALERTMANAGER_URL", "").strip()
+        if not url:
+            url = f"http://127.0.0.1:{_port(environment, 'ALERTMANAGER_PORT', '9093')}"
+        if not re.match(r"https?://[^/\s]", url):
+            raise ValueError(f"ALERTMANAGER_URL is {url!r}; expected a URL such as http://127.0.0.1:9093")
+        return cls(host, port, Path(state_dir) / "inbox.jsonl", url)
+
+
+def _port(environment: Mapping[str, str], variable: str, default: str) -> int:
+    port = environment.get(variable, "").strip() or default
+    if not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or not 1 <= int(port) <= 65535:
+        raise ValueError(f"{variable} is {port!r}; expected a port from 1 to 65535")
+    return int(port)
 
 
 def main(environment: Mapping[str, str]) -> int:
@@ -48,7 +60,7 @@ def main(environment: Mapping[str, str]) -> int:
         settings = InboxSettings.from_environment(environment)
         store = NoticeStore(settings.file, time.time)
         server = waitress.create_server(
-            create_app(store, InboxMetrics(), time.time),
+            create_app(store, InboxMetrics(), time.time, Alertmanager(settings.alertmanager_url, time.time).held),
             host=settings.host,
             port=settings.port,
             threads=_THREADS,

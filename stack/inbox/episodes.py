@@ -6,9 +6,12 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
+from stack.inbox.held import Held, HeldAlert
 from stack.inbox.notice import Notice, unix_seconds
 
 HISTORY: Final = 200  # episodes on the page
+# "Resolved" comes as much as a group_interval after an alert has ended, which Alertmanager knows at once.
+MISSED_SECONDS: Final = 15.0
 _SEVERITIES: Final = ("page", "ticket")  # the order on the page; all else comes after
 _SHOWN_APART: Final = ("alertname", "severity")
 
@@ -29,21 +32,31 @@ class Episode:
     started: float
     arrived: float  # when the first notice of it came
     last_heard: float
+    written: float  # when summary and description got their figures
     ended: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """The page's three lists. `unconfirmed`: firing when last heard, before this inbox was started."""
+    """The page's lists.
+
+    `unconfirmed`: firing when last heard, before this inbox was started, and Alertmanager does not answer.
+    `forgotten`: never said to be resolved, but Alertmanager has not held it for a while.
+    """
 
     firing: Sequence[Episode]
     unconfirmed: Sequence[Episode]
+    forgotten: Sequence[Episode]
     history: Sequence[Episode]
     older: int  # episodes that are known but not shown
 
 
-def arrange(recent: Iterable[Notice], unresolved: Sequence[Notice], started_at: float) -> Inbox:
-    """`recent` newest first. An alert fires until it is said to be resolved, however long that was ago."""
+def arrange(
+    recent: Iterable[Notice], unresolved: Sequence[Notice], started_at: float, held: Held | None = None
+) -> Inbox:
+    """`recent` newest first. An alert fires until it is said to be resolved, however long that was ago, unless
+    Alertmanager answers (`held`) and no longer knows it.
+    """
     firing_keys = {_key(notice) for notice in unresolved}
     arrivals: dict[tuple[str, str], float] = {}
     latest: dict[tuple[str, str], Notice] = {}
@@ -51,15 +64,32 @@ def arrange(recent: Iterable[Notice], unresolved: Sequence[Notice], started_at: 
         key = _key(notice)
         latest.setdefault(key, notice)
         arrivals[key] = min(arrivals.get(key, notice.received_at), notice.received_at)
-    episodes = {key: _episode(notice, arrivals[key], key in firing_keys) for key, notice in latest.items()}
-    firing = [episode for key, episode in episodes.items() if key in firing_keys]
-    over = sorted((e for key, e in episodes.items() if key not in firing_keys), key=_when, reverse=True)
+    firing: dict[str, list[Episode]] = {"firing": [], "unconfirmed": [], "forgotten": []}
+    over: list[Episode] = []
+    for key, notice in latest.items():
+        if key in firing_keys:
+            current = held.alerts.get(notice.fingerprint) if held else None
+            state = _state(notice, started_at, held, current)
+            firing[state].append(_episode(notice, arrivals[key], True, current))
+        else:
+            over.append(_episode(notice, arrivals[key], False, None))
+    over.sort(key=_when, reverse=True)
     return Inbox(
-        firing=sorted((e for e in firing if e.last_heard >= started_at), key=_urgency),
-        unconfirmed=sorted((e for e in firing if e.last_heard < started_at), key=_urgency),
+        firing=sorted(firing["firing"], key=_urgency),
+        unconfirmed=sorted(firing["unconfirmed"], key=_urgency),
+        forgotten=sorted(firing["forgotten"], key=_urgency),
         history=over[:HISTORY],
         older=max(0, len(over) - HISTORY),
     )
+
+
+def _state(notice: Notice, started_at: float, held: Held | None, current: HeldAlert | None) -> str:
+    if current is not None:
+        return "firing"
+    if held is None:
+        return "firing" if notice.received_at >= started_at else "unconfirmed"
+    missing_since = held.missing_since.get(notice.fingerprint, held.asked_at)
+    return "forgotten" if held.asked_at - max(missing_since, notice.received_at) >= MISSED_SECONDS else "firing"
 
 
 def duration_text(seconds: float) -> str:
@@ -93,16 +123,18 @@ def _urgency(episode: Episode) -> tuple[int, float]:
     return rank, -episode.started
 
 
-def _episode(notice: Notice, arrived: float, firing: bool) -> Episode:
+def _episode(notice: Notice, arrived: float, firing: bool, current: HeldAlert | None) -> Episode:
     label = notice.labels.get("severity", "")
-    runbook = notice.annotations.get("runbook_url", "")
+    newer = current is not None and current.written_at >= notice.received_at
+    annotations = current.annotations if current is not None and newer else notice.annotations
+    runbook = annotations.get("runbook_url", "")
     started = unix_seconds(notice.startsAt) or notice.received_at
     return Episode(
         name=notice.alertname,
         severity=label if label in _SEVERITIES else "other",
         severity_label=label or "no severity",
-        summary=notice.annotations.get("summary", ""),
-        description=notice.annotations.get("description", ""),
+        summary=annotations.get("summary", ""),
+        description=annotations.get("description", ""),
         labels=_chips(notice.labels),
         query_url=_link(notice.generatorURL),
         runbook_url=_link(runbook),
@@ -110,6 +142,7 @@ def _episode(notice: Notice, arrived: float, firing: bool) -> Episode:
         started=started,
         arrived=arrived,
         last_heard=notice.received_at,
+        written=current.written_at if current is not None and newer else notice.received_at,
         ended=None if firing else max(started, unix_seconds(notice.endsAt) or notice.received_at),
     )
 

@@ -1,7 +1,7 @@
 """The inbox's HTTP side: Alertmanager posts, people read, programs ask, Prometheus scrapes."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from flask import Flask, Response, jsonify, render_template, request
@@ -15,6 +15,7 @@ from werkzeug.exceptions import (
 )
 
 from stack.inbox import episodes
+from stack.inbox.held import Held
 from stack.inbox.metrics import InboxMetrics
 from stack.inbox.notice import BadNotice, parse_webhook
 from stack.inbox.store import RECENT, NoticeStore
@@ -26,8 +27,13 @@ _POLICY: Final = "default-src 'none'; style-src 'self'; script-src 'self'; conne
 log = logging.getLogger(__name__)
 
 
-def create_app(store: NoticeStore, metrics: InboxMetrics, now: Callable[[], float]) -> Flask:
-    """`now` gives unix seconds."""
+def create_app(
+    store: NoticeStore,
+    metrics: InboxMetrics,
+    now: Callable[[], float],
+    held: Callable[[Collection[str]], Held | None] = lambda fingerprints: None,
+) -> Flask:
+    """`now` gives unix seconds; `held` what Alertmanager knows of these fingerprints, None if it does not answer."""
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -72,7 +78,9 @@ def create_app(store: NoticeStore, metrics: InboxMetrics, now: Callable[[], floa
 
     @app.get("/")
     def page() -> str:
-        inbox = episodes.arrange(store.recent(), store.unresolved(), store.started_at)
+        unresolved = store.unresolved()
+        holds = held([notice.fingerprint for notice in unresolved]) if unresolved else None
+        inbox = episodes.arrange(store.recent(), unresolved, store.started_at, holds)
         return render_template(
             "inbox.html", inbox=inbox, now=now(), started_at=store.started_at, refresh_seconds=_REFRESH_SECONDS
         )

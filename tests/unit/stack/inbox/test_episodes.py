@@ -2,7 +2,8 @@
 
 import pytest
 
-from stack.inbox.episodes import HISTORY, arrange, duration_text, iso_text
+from stack.inbox.episodes import HISTORY, MISSED_SECONDS, arrange, duration_text, iso_text
+from stack.inbox.held import Held, HeldAlert
 from stack.inbox.notice import Notice, unix_seconds
 
 NOON = unix_seconds("2026-01-31T12:00:00Z") or 0.0
@@ -54,6 +55,43 @@ def test_what_fired_before_the_restart_is_not_said_to_fire_now() -> None:
     heard_again = notice("A", at=120)
     inbox = arrange([heard_again, after, before], [heard_again, after], started_at=NOON + 60)
     assert sorted(episode.name for episode in inbox.firing) == ["A", "B"]
+
+
+def test_the_text_is_the_newest_and_says_of_when_it_is() -> None:
+    sent = notice("A", at=10)
+    (episode,) = arrange([sent], [sent], NOON).firing
+    assert (episode.summary, episode.written) == ("A happened", NOON + 10)
+    held = Held(NOON + 100, {"A": HeldAlert({"summary": "A goes on"}, NOON + 70)}, {})
+    (episode,) = arrange([sent], [sent], NOON, held).firing
+    assert (episode.summary, episode.written, episode.last_heard) == ("A goes on", NOON + 70, NOON + 10)
+    older = Held(NOON + 100, {"A": HeldAlert({"summary": "older"}, NOON + 5)}, {})
+    (episode,) = arrange([sent], [sent], NOON, older).firing
+    assert (episode.summary, episode.written) == ("A happened", NOON + 10)
+
+
+def test_what_alertmanager_holds_fires_even_if_it_was_heard_of_before_the_restart() -> None:
+    before = notice("A", at=10)
+    held = Held(NOON + 100, {"A": HeldAlert({}, NOON + 70)}, {})
+    inbox = arrange([before], [before], NOON + 60, held)
+    assert [episode.name for episode in inbox.firing] == ["A"]
+    assert inbox.unconfirmed == inbox.forgotten == []
+
+
+def test_what_alertmanager_has_not_held_for_a_while_is_not_said_to_fire() -> None:
+    sent = notice("A", at=10)
+    for missing_seconds, expected in ((MISSED_SECONDS - 1, "firing"), (MISSED_SECONDS, "forgotten")):
+        held = Held(NOON + 1000, {}, {"A": NOON + 1000 - missing_seconds})
+        inbox = arrange([sent], [sent], NOON, held)
+        shown = {"firing": inbox.firing, "forgotten": inbox.forgotten}
+        assert [episode.name for episode in shown.pop(expected)] == ["A"]
+        assert list(shown.values()) == [[]]
+        assert inbox.history == inbox.unconfirmed == []
+
+
+def test_one_that_has_just_come_is_not_missed() -> None:
+    sent = notice("A", at=1000)
+    held = Held(NOON + 1001, {}, {"A": NOON + 900})  # missing since before it came: it had fired earlier
+    assert [episode.name for episode in arrange([sent], [sent], NOON, held).firing] == ["A"]
 
 
 def test_an_alert_that_fires_is_shown_even_when_its_notice_is_no_longer_among_the_recent() -> None:

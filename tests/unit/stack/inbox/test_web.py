@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from slo.names import INBOX_ALERTS
+from stack.inbox.held import Held
 from stack.inbox.metrics import MOST_NAMES, InboxMetrics
 from stack.inbox.store import NoticeStore
 from stack.inbox.web import MAX_BODY_BYTES, create_app
@@ -159,3 +161,21 @@ def test_health_and_unknown_routes(client: FlaskClient) -> None:
     assert client.get("/healthz").json == {"status": "ok"}
     assert client.get("/nowhere").status_code == 404
     assert client.get("/webhook").status_code == 405
+
+
+def test_the_page_says_what_alertmanager_no_longer_holds(store: NoticeStore) -> None:
+    asked: list[list[str]] = []
+
+    def held(fingerprints: Collection[str]) -> Held:
+        asked.append(list(fingerprints))
+        return Held(NOW + 100, {}, dict.fromkeys(fingerprints, NOW + 50))
+
+    client = create_app(store, InboxMetrics(), lambda: NOW, held).test_client()
+    assert "No longer held" not in client.get("/").text
+    assert asked == []  # nothing fires, so there is nothing to ask
+    post(client, alert(fingerprint="f1"))
+    page = client.get("/").text
+    assert asked == [["f1"]]
+    assert "No longer held by Alertmanager" in page
+    assert "Nothing is firing." in page
+    assert "figures of" in page
