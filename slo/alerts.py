@@ -4,14 +4,15 @@ Page on the ratio and show the quantile. Every threshold says when one would cha
 docs/runbook.md.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 from slo import names
-from slo.buckets import edge_text
+from slo.buckets import duration_edges, edge_text
 from slo.config import BurnRate, Service
 from slo.durations import duration_text
-from slo.expressions import good_requests, job_requests, quantile, ratio, selector, total_rate
+from slo.expressions import good_requests, job_requests, quantile, ratio, selector
 from slo.recording import (
     LOADGEN_P99,
     LOADGEN_RATE,
@@ -19,6 +20,7 @@ from slo.recording import (
     SERVER_P99,
     STEADY_SECONDS,
     bad_ratio_name,
+    outcome_ratio_name,
     requests_name,
 )
 from slo.text import percent, seconds
@@ -87,26 +89,22 @@ def service_alerts(service: Service) -> list[Alert]:
     keep = service.profile.keep_firing_for_seconds
     threshold = edge_text(service.threshold_seconds)
 
-    def share(outcome: str, window_seconds: int) -> str:
-        of_that = total_rate(job_requests(service, "_count", outcome=outcome), duration_text(window_seconds))
-        return ratio(of_that, selector(requests_name(window_seconds), job=job))
-
     def too_many(outcome: str, limit: float) -> str:
         # As with the SLO: the longer window says that it matters, the shorter one that it still goes on.
         return (
-            f"{share(outcome, RECENT_SECONDS)} > {limit:g}\n"
-            f"and on (job) {share(outcome, STEADY_SECONDS)} > {limit:g}\n"
-            f"and on (job) {_enough_requests(service, STEADY_SECONDS)}"
+            f"{selector(outcome_ratio_name(outcome, RECENT_SECONDS), job=job)} > {limit:g}\n"
+            f"and on (job) {outcome_ratio_name(outcome, STEADY_SECONDS)} > {limit:g}\n"
+            f"and on (job) {_enough_requests(service, STEADY_SECONDS, limit)}"
         )
 
     def per_instance(metric: str, function: str, **matchers: str) -> str:
         return f"sum by (job, instance) ({function}({selector(metric, job=job, **matchers)}[{recent}]))"
 
     depth = per_instance(names.QUEUE_DEPTH_ROWS, "avg_over_time")
-    capacity = f"sum by (job, instance) ({selector(names.QUEUE_CAPACITY_ROWS, job=job)})"
+    capacity = f"sum by (job, instance) ({names.QUEUE_CAPACITY_ROWS})"
     waiting = per_instance(names.QUEUE_DEPTH_ROWS, "min_over_time")
     expired = per_instance(names.REJECTED, "increase", reason="deadline")
-    batches = per_instance(f"{names.BATCH_ROWS}_count", "increase")
+    batches = f"sum by (job, instance) (increase({names.BATCH_ROWS}_count[{recent}]))"
     return [
         Alert(
             "SLOBucketMissing",
@@ -227,12 +225,15 @@ def _breach(service: Service, burn: BurnRate) -> Alert:
     allowed = budget if burn.factor == 1 else f"{percent(limit)}, {burn.factor:g} times {budget}"
     job = {"job": service.job}
     p99 = selector(SERVER_P99, **job).replace('"', "'")
-    with_p99 = f'{{{{ with query "{p99}" }}}} (p99 {{{{ . | first | value | humanizeDuration }}}}){{{{ end }}}}'
+    # Prometheus gives the last edge for any quantile beyond it.
+    beyond = f"{{{{ if ge . {duration_edges()[-1]:.1f} }}}}over {{{{ end }}}}"
+    shown = f"{{{{ with . | first | value }}}}{beyond}{{{{ . | humanizeDuration }}}}{{{{ end }}}}"
+    with_p99 = f'{{{{ with query "{p99}" }}}} (p99 {shown}){{{{ end }}}}'
     return Alert(
         "LatencySLOBreach",
         f"{selector(bad_ratio_name(burn.short_seconds), **job)} > {limit:g}\n"
-        f"and on (job) {selector(bad_ratio_name(burn.long_seconds), **job)} > {limit:g}\n"
-        f"and on (job) {_enough_requests(service, burn.long_seconds)}",
+        f"and on (job) {bad_ratio_name(burn.long_seconds)} > {limit:g}\n"
+        f"and on (job) {_enough_requests(service, burn.long_seconds, limit)}",
         severity=burn.severity,
         summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests are not good, over {allowed}",
         description=f"{_VALUE_PERCENT} of the requests of the last {short} failed, were shed or took longer than "
@@ -244,7 +245,11 @@ def _breach(service: Service, burn: BurnRate) -> Alert:
     )
 
 
-def _enough_requests(service: Service, window_seconds: int) -> str:
+def _enough_requests(service: Service, window_seconds: int, limit: float) -> str:
     """A percentile of a handful of requests says nothing: one slow request of fifty at night is no page."""
-    rate = selector(requests_name(window_seconds), job=service.job)
-    return f"{rate} * {window_seconds} >= {service.profile.min_requests}"
+    return f"{requests_name(window_seconds)} * {window_seconds} >= {fewest_requests(service, limit)}"
+
+
+def fewest_requests(service: Service, limit: float) -> int:
+    """Requests in a window below which it says nothing: the profile's, and never so few that one is over the limit."""
+    return max(service.profile.min_requests, math.ceil(round(1 / limit, 6)))

@@ -12,7 +12,7 @@ from slo.buckets import edge_text
 from slo.config import Service
 
 # Templates such as {name} stand for one path segment, however a web framework spells them in the label. Spelled as
-# "all printable ASCII but the slash": Prometheus 3 walks through a class rune by rune each time a rule is evaluated, and
+# "all printable ASCII but the slash": Prometheus 3 walks through a class rune by rune at each evaluation of a rule, and
 # [^/] is all of Unicode, which made our rules ten times as dear as in Prometheus 2.
 _PATH_SEGMENT: Final = "[!-.0-~]+"
 ROUTES_REGEX: Final = "|".join(re.sub(r"\{\w+\}", _PATH_SEGMENT, route) for route in names.INFERENCE_ROUTES)

@@ -1,4 +1,7 @@
-"""Recording rules: request rates, the share of bad requests, the p99 and what is left of the error budget, per job."""
+"""Recording rules: request rates, the share of bad requests, the p99 and what is left of the error budget, per job.
+
+Where two sides of an operator are matched by job, only one of them names it: a second matcher would change nothing.
+"""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -34,14 +37,20 @@ def bad_ratio_name(window_seconds: int) -> str:
     return f"job:slo_bad:ratio_rate{duration_text(window_seconds)}"
 
 
+def outcome_ratio_name(outcome: str, window_seconds: int) -> str:
+    """Share of them that had that outcome. Absent while nothing arrives."""
+    return f"job:slo_{outcome}:ratio_rate{duration_text(window_seconds)}"
+
+
 def budget_remaining_name(service: Service) -> str:
     """Share of the error budget that is left over the SLO's window: 1 untouched, 0 spent, negative overspent."""
     return f"job:slo_error_budget_remaining:ratio{duration_text(service.window_days * 86400)}"
 
 
 def window_rules(service: Service) -> list[dict[str, str]]:
-    """Rates and bad ratios over every short window, then the p99; in the order in which they need each other."""
-    return [*_rate_rules(service, (w for w in windows(service) if w < _SLOW_WINDOW_SECONDS)), _p99_rule(service)]
+    """Rates and bad ratios over every short window, outcomes, the p99; in the order in which they need each other."""
+    rates = _rate_rules(service, (w for w in windows(service) if w < _SLOW_WINDOW_SECONDS))
+    return [*rates, *_outcome_rules(service), _p99_rule(service)]
 
 
 def slow_groups(service: Service) -> list[dict[str, Any]]:
@@ -62,7 +71,7 @@ def loadgen_rules() -> list[dict[str, str]]:
     p99 = quantile(0.99, selector(f"{names.LOADGEN_REQUEST_DURATION}_bucket", **job), recent)
     return [
         {"record": LOADGEN_RATE, "expr": total_rate(count, recent)},
-        {"record": LOADGEN_P99, "expr": f"{p99}\nand on (job) {selector(LOADGEN_RATE, **job)} > 0"},
+        {"record": LOADGEN_P99, "expr": f"{p99}\nand on (job) {LOADGEN_RATE} > 0"},
     ]
 
 
@@ -81,14 +90,20 @@ def _rate_rules(service: Service, windows: Iterable[int]) -> Iterable[dict[str, 
         # Float sums may land a hair above 1, which would show as a ratio of -1e-16.
         yield {
             "record": bad_ratio_name(seconds),
-            "expr": f"clamp_min(\n  1 - {ratio(good, selector(requests_name(seconds), job=service.job))},\n  0\n)",
+            "expr": f"clamp_min(\n  1 - {ratio(good, requests_name(seconds))},\n  0\n)",
         }
+
+
+def _outcome_rules(service: Service) -> Iterable[dict[str, str]]:
+    for outcome in ("failed", "shed"):
+        for seconds in (RECENT_SECONDS, STEADY_SECONDS):
+            of_that = total_rate(job_requests(service, "_count", outcome=outcome), duration_text(seconds))
+            yield {"record": outcome_ratio_name(outcome, seconds), "expr": ratio(of_that, requests_name(seconds))}
 
 
 def _p99_rule(service: Service) -> dict[str, str]:
     p99 = quantile(0.99, job_requests(service, "_bucket"), duration_text(RECENT_SECONDS))
-    traffic = selector(requests_name(RECENT_SECONDS), job=service.job)
-    return {"record": SERVER_P99, "expr": f"{p99}\nand on (job) {traffic} > 0"}
+    return {"record": SERVER_P99, "expr": f"{p99}\nand on (job) {requests_name(RECENT_SECONDS)} > 0"}
 
 
 def _budget_rules(service: Service) -> list[dict[str, str]]:
@@ -102,6 +117,6 @@ def _budget_rules(service: Service) -> list[dict[str, str]]:
     )
     return [
         {"record": BUDGET_REQUESTS, "expr": counted},
-        {"record": BUDGET_BAD, "expr": f"clamp_min(\n  {selector(BUDGET_REQUESTS, **job)} - {good},\n  0\n)"},
+        {"record": BUDGET_BAD, "expr": f"clamp_min(\n  {BUDGET_REQUESTS} - {good},\n  0\n)"},
         {"record": budget_remaining_name(service), "expr": f"1 - (\n  {bad_share}\n) / {service.budget:g}"},
     ]

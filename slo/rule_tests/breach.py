@@ -1,9 +1,15 @@
-"""promtool tests of LatencySLOBreach, for one burn rate of a service: when it must fire, when not, when it resolves."""
+"""promtool tests of LatencySLOBreach, for one burn rate of a service: when it must fire, when not, when it resolves.
 
+What they guard against (the M numbers in their names): M1 no traffic, M2 a slow request among few, M3 a ratio that
+dances around the limit, M5 latency beyond the last bucket, M9 bad answers that are fast.
+"""
+
+import math
 from typing import Any, Final
 
 from slo import names
-from slo.alerts import slo_alerts
+from slo.alerts import fewest_requests, slo_alerts
+from slo.buckets import duration_edges
 from slo.config import SCRAPE_SECONDS, BurnRate, Service, SloFile
 from slo.durations import duration_text
 from slo.recording import RECENT_SECONDS, bad_ratio_name, windows
@@ -12,7 +18,6 @@ from slo.rule_tests.texts import all_say, humanized
 from slo.text import percent
 
 ALERT: Final = "LatencySLOBreach"
-_BUSY: Final = 10_000  # requests per scrape: every share used below is a whole number of them
 _CLEARLY_OVER: Final = 10  # times the limit, 100% at most: for a limit of 1%, one bad request in ten
 
 
@@ -24,6 +29,8 @@ def breach_tests(service: Service, slo: SloFile, burn: BurnRate) -> dict[str, An
         "tests": [
             *cases.each_kind_of_bad_fires(),
             cases.says_how_bad(),
+            cases.beyond_the_last_bucket(),
+            cases.dancing_is_one_page(),
             cases.resolves(),
             cases.over_the_limit_fires(),
             cases.inside_the_limit_does_not(),
@@ -31,6 +38,8 @@ def breach_tests(service: Service, slo: SloFile, burn: BurnRate) -> dict[str, An
             cases.client_errors_do_not_count(),
             cases.client_errors_do_not_dilute(),
             cases.other_routes_do_not_count(),
+            cases.other_routes_do_not_dilute(),
+            cases.one_slow_of_fifty_does_not(),
             cases.little_traffic_does_not(),
             cases.just_enough_traffic_fires(),
             cases.no_traffic_has_no_ratio(),
@@ -51,8 +60,11 @@ class _Cases:
             self.step -= SCRAPE_SECONDS
         self.history = self.long_scrapes = self._scrapes(burn.long_seconds)
         self.limit = burn.factor * service.budget
-        self.bad = min(_BUSY, round(_CLEARLY_OVER * self.limit * _BUSY))
-        self.crossing = burn.long_seconds * self.limit * _BUSY / self.bad  # until the long window is over the limit
+        # Requests per scrape: every share used below is a whole number of them.
+        self.busy = max(10_000, 10 ** math.ceil(math.log10(100 / self.limit)))
+        self.bad = min(self.busy, round(_CLEARLY_OVER * self.limit * self.busy))
+        self.crossing = burn.long_seconds * self.limit * self.busy / self.bad  # until the long window is over the limit
+        self.fewest = fewest_requests(service, self.limit)
         self.until_firing = self._scrapes(self.crossing) + self._scrapes(profile.for_seconds) + 2
         self.window = duration_text(burn.long_seconds)
 
@@ -60,24 +72,22 @@ class _Cases:
         return -int(-seconds // self.step)
 
     def _good(self, scrapes: int) -> Phase:
-        return Phase(scrapes, good=_BUSY)
+        return Phase(scrapes, good=self.busy)
 
     def _firing(self, scrape: int, count: int) -> dict[str, Any]:
         # The other burn rates of a profile may rightly fire in the same test.
         return is_firing(ALERT, scrape * self.step, count, window=self.window)
 
-    def _case(
-        self, name: str, phases: list[Phase], *expected: dict[str, Any], route: str | None = None
-    ) -> dict[str, Any]:
-        series = requests(self.service, self.slo, phases, route=route or names.ROUTE_PREDICT)
+    def _case(self, name: str, phases: list[Phase], *expected: dict[str, Any]) -> dict[str, Any]:
+        series = requests(self.service, self.slo, phases)
         return case(f"{self.window}: {name}", self.step, series, expected)
 
     def each_kind_of_bad_fires(self) -> list[dict[str, Any]]:
         bad_phase = 2 * self.until_firing
         kinds = {
-            "slow answers fire": Phase(bad_phase, good=_BUSY - self.bad, slow=self.bad),
-            "failures fire, however fast": Phase(bad_phase, good=_BUSY - self.bad, failed=self.bad),
-            "shed requests fire, however fast": Phase(bad_phase, good=_BUSY - self.bad, shed=self.bad),
+            "slow answers fire": Phase(bad_phase, good=self.busy - self.bad, slow=self.bad),
+            "M9: failures fire, however fast": Phase(bad_phase, good=self.busy - self.bad, failed=self.bad),
+            "M9: shed requests fire, however fast": Phase(bad_phase, good=self.busy - self.bad, shed=self.bad),
         }
         for_scrapes = self._scrapes(self.service.profile.for_seconds)
         return [
@@ -96,21 +106,66 @@ class _Cases:
         """With the p99 where the scrapes are dense enough to have one, and without it where they are not."""
         scrapes = self.long_scrapes + self.until_firing
         low, high = edges_at(self.service, self.slo)
-        into = 1 - 0.01 * _BUSY / self.bad
-        p99 = f" (p99 {humanized(low + into * (high - low))})" if self._has_rates(RECENT_SECONDS) else ""
-        # Whatever asks for less, over windows that these scrapes can fill, fires as well.
-        share = self.bad / _BUSY
+        into = 1 - 0.01 * self.busy / self.bad
+        figure = f"over {humanized(low)}" if math.isinf(high) else humanized(low + into * (high - low))
+        p99 = f" (p99 {figure})" if self._has_rates(RECENT_SECONDS) else ""
+        share = self.bad / self.busy
+        series = requests(
+            self.service,
+            self.slo,
+            [Phase(scrapes, good=self.busy - self.bad, slow=self.bad, client_error=100 * self.busy)],
+        )
+        # Neither client errors nor other routes have a part in the p99.
+        series += requests(self.service, self.slo, [Phase(scrapes, good=100 * self.busy)], route=names.ROUTE_OTHER)
+        return case(
+            f"{self.window}: says how bad it is",
+            self.step,
+            series,
+            [self._firing(scrapes, 1)],
+            [self._said(scrapes, share, p99)],
+        )
+
+    def _said(self, scrape: int, share: float, p99: str) -> dict[str, Any]:
+        """Whatever asks for less, over windows that these scrapes can fill, fires as well."""
         firing = [
             alert
             for alert, burn in zip(slo_alerts(self.service), self.service.profile.burn_rates, strict=True)
             if burn.factor * self.service.budget < share and self._has_rates(burn.short_seconds)
         ]
+        return all_say(firing, scrape * self.step, percent(share), {"job": self.service.job}, p99)
+
+    def beyond_the_last_bucket(self) -> dict[str, Any]:
+        """The p99 is then the last edge, however long it took; the text must not take that for a figure."""
+        scrapes = self.long_scrapes + self.until_firing
+        p99 = f" (p99 over {humanized(duration_edges()[-1])})" if self._has_rates(RECENT_SECONDS) else ""
+        series = requests(self.service, self.slo, [Phase(scrapes, beyond=self.busy)])
         return case(
-            f"{self.window}: says how bad it is",
+            f"{self.window}: M5: latency beyond the last bucket fires, and is said to be over its edge",
             self.step,
-            requests(self.service, self.slo, [Phase(scrapes, good=_BUSY - self.bad, slow=self.bad)]),
+            series,
             [self._firing(scrapes, 1)],
-            [all_say(firing, scrapes * self.step, percent(share), {"job": self.service.job}, p99)],
+            [self._said(scrapes, 1, p99)],
+        )
+
+    def dancing_is_one_page(self) -> dict[str, Any]:
+        """The short window is over the limit and inside it in turn; what has begun to fire is one alert until the end.
+
+        Each clean spell is as long as keep_firing_for bridges: the short window less the part in which it is still
+        over, plus keep_firing_for, less two scrapes.
+        """
+        keep = self._scrapes(self.service.profile.keep_firing_for_seconds)
+        short = self._scrapes(self.burn.short_seconds)
+        clean = max(1, short + keep - 3)
+        dirty = max(short, -(-2 * clean * round(self.limit * self.busy) // self.bad))
+        first = self.until_firing + self.long_scrapes
+        phases = [self._good(self.history), Phase(first, good=self.busy - self.bad, slow=self.bad)]
+        for _ in range(3):
+            phases += [self._good(clean), Phase(dirty, good=self.busy - self.bad, slow=self.bad)]
+        start, end = self.history + first, self.history + first + 3 * (clean + dirty)
+        return self._case(
+            "M3: a ratio that dances around the limit is one page",
+            phases,
+            *(self._firing(scrape, 1) for scrape in range(start, end + 1)),
         )
 
     def _has_rates(self, window_seconds: int) -> bool:
@@ -125,7 +180,7 @@ class _Cases:
             "resolves once the short window is clean and keep_firing_for is over",
             [
                 self._good(self.history),
-                Phase(2 * self.until_firing, good=_BUSY - self.bad, slow=self.bad),
+                Phase(2 * self.until_firing, good=self.busy - self.bad, slow=self.bad),
                 self._good(short + keep + 10),
             ],
             self._firing(clean, 1),
@@ -134,26 +189,26 @@ class _Cases:
         )
 
     def over_the_limit_fires(self) -> dict[str, Any]:
-        bad = round(1.5 * self.limit * _BUSY)
+        bad = round(1.5 * self.limit * self.busy)
         return (
             self._steady("half as much again as the limit fires", bad, 1)
-            if bad <= _BUSY
-            else self._steady("everything bad fires", _BUSY, 1)
+            if bad <= self.busy
+            else self._steady("everything bad fires", self.busy, 1)
         )
 
     def inside_the_limit_does_not(self) -> dict[str, Any]:
-        return self._steady("half the limit does not fire", round(0.5 * self.limit * _BUSY), 0)
+        return self._steady("half the limit does not fire", round(0.5 * self.limit * self.busy), 0)
 
     def _steady(self, name: str, bad: int, count: int) -> dict[str, Any]:
         scrapes = 2 * self.long_scrapes
-        return self._case(name, [Phase(scrapes, good=_BUSY - bad, slow=bad)], self._firing(scrapes, count))
+        return self._case(name, [Phase(scrapes, good=self.busy - bad, slow=bad)], self._firing(scrapes, count))
 
     def a_blip_does_not(self) -> dict[str, Any]:
         blip = max(1, int(0.8 * self.crossing / self.step))
         after = self._scrapes(self.burn.short_seconds + self.service.profile.for_seconds) + 2
         return self._case(
             "a blip too small for the long window does not fire",
-            [self._good(self.history), Phase(blip, good=_BUSY - self.bad, slow=self.bad), self._good(after)],
+            [self._good(self.history), Phase(blip, good=self.busy - self.bad, slow=self.bad), self._good(after)],
             *(self._firing(self.history + scrape, 0) for scrape in range(blip, blip + after + 1)),
         )
 
@@ -161,7 +216,7 @@ class _Cases:
         scrapes = self.long_scrapes
         return self._case(
             "client errors are not bad",
-            [Phase(scrapes, good=_BUSY, client_error=_BUSY)],
+            [Phase(scrapes, good=self.busy, client_error=self.busy)],
             self._firing(scrapes, 0),
         )
 
@@ -169,31 +224,55 @@ class _Cases:
         scrapes = self.long_scrapes
         return self._case(
             "a flood of client errors does not hide bad requests",
-            [Phase(scrapes, good=_BUSY - self.bad, slow=self.bad, client_error=100 * _BUSY)],
+            [Phase(scrapes, good=self.busy - self.bad, slow=self.bad, client_error=100 * self.busy)],
             self._firing(scrapes, 1),
         )
 
     def other_routes_do_not_count(self) -> dict[str, Any]:
         scrapes = self.long_scrapes
+        good = requests(self.service, self.slo, [self._good(scrapes)])
+        other = requests(
+            self.service, self.slo, [Phase(scrapes, slow=self.busy, failed=self.busy)], route=names.ROUTE_OTHER
+        )
+        ratios = (bad_ratio_name(self.burn.short_seconds), bad_ratio_name(self.burn.long_seconds))
+        return case(
+            f"{self.window}: probes and unknown routes do not count",
+            self.step,
+            [*good, *other],
+            [self._firing(scrapes, 0), *(has_no_value(f"{name} > 0", scrapes * self.step) for name in ratios)],
+        )
+
+    def other_routes_do_not_dilute(self) -> dict[str, Any]:
+        scrapes = self.long_scrapes
+        probes = requests(self.service, self.slo, [Phase(scrapes, good=100 * self.busy)], route=names.ROUTE_OTHER)
+        bad = requests(self.service, self.slo, [Phase(scrapes, good=self.busy - self.bad, slow=self.bad)])
+        name = f"{self.window}: a flood of fast probes does not hide bad requests"
+        return case(name, self.step, [*bad, *probes], [self._firing(scrapes, 1)])
+
+    def one_slow_of_fifty_does_not(self) -> dict[str, Any]:
+        """At night: fifty requests in the long window, and the worst of them waits for whoever is asleep."""
+        each = max(1, 50 // self.long_scrapes)
+        after = self._scrapes(self.burn.short_seconds + self.service.profile.for_seconds) + 2
         return self._case(
-            "probes and unknown routes do not count",
-            [Phase(scrapes, slow=_BUSY, failed=_BUSY)],
-            self._firing(scrapes, 0),
-            route=names.ROUTE_OTHER,
+            "M2: one slow request of fifty does not fire",
+            [Phase(self.history, good=each), Phase(1, good=each - 1, slow=1), Phase(after, good=each)],
+            *(self._firing(self.history + scrape, 0) for scrape in range(after)),
         )
 
     def little_traffic_does_not(self) -> dict[str, Any]:
-        few = self.service.profile.min_requests // 2 // self.long_scrapes
+        few = self.fewest // 2 // self.long_scrapes
         scrapes = 2 * self.long_scrapes
         return self._case(
-            "every request of too few bad does not fire", [Phase(scrapes, slow=few)], self._firing(scrapes, 0)
+            "M2: every request of too few bad does not fire", [Phase(scrapes, slow=few)], self._firing(scrapes, 0)
         )
 
     def just_enough_traffic_fires(self) -> dict[str, Any]:
-        enough = -(-2 * self.service.profile.min_requests // self.long_scrapes)
+        enough = -int(-1.25 * self.fewest // self.long_scrapes)
         scrapes = 2 * self.long_scrapes
         return self._case(
-            "twice the fewest requests, all bad, fire", [Phase(scrapes, slow=enough)], self._firing(scrapes, 1)
+            "somewhat more than the fewest requests, all bad, fire",
+            [Phase(scrapes, slow=enough)],
+            self._firing(scrapes, 1),
         )
 
     def no_traffic_has_no_ratio(self) -> dict[str, Any]:
@@ -201,7 +280,7 @@ class _Cases:
         at = scrapes * self.step
         ratios = (bad_ratio_name(self.burn.short_seconds), bad_ratio_name(self.burn.long_seconds))
         return self._case(
-            "no traffic: no ratio, so nothing that could be NaN, and no alert",
+            "M1: no traffic: no ratio, so nothing that could be NaN, and no alert",
             [Phase(scrapes)],
             self._firing(scrapes, 0),
             *(has_no_value(name, at) for name in ratios),

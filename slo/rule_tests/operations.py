@@ -1,19 +1,44 @@
-"""promtool tests of a service's other alerts: blind, absent, down, failing, shedding, saturated, stalled."""
+"""promtool tests of a service's other alerts: blind, absent, down, failing, shedding, saturated, stalled.
+
+And of what every rule must leave alone: other jobs. M1: no traffic. M2: a handful of requests. M6: the bucket at the
+SLO's threshold is gone.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from slo import names
-from slo.alerts import ERROR_RATIO, QUEUE_RATIO, SHED_RATIO, STEADY_FOR_SECONDS, Alert, service_alerts
+from slo.alerts import (
+    ERROR_RATIO,
+    QUEUE_RATIO,
+    SHED_RATIO,
+    STEADY_FOR_SECONDS,
+    Alert,
+    fewest_requests,
+    service_alerts,
+)
 from slo.config import SCRAPE_SECONDS, Service, SloFile
 from slo.durations import duration_text
-from slo.recording import RECENT_SECONDS, SERVER_P99, STEADY_SECONDS
+from slo.expressions import selector
+from slo.recording import (
+    BUDGET_BAD,
+    BUDGET_REQUESTS,
+    RECENT_SECONDS,
+    SERVER_P99,
+    STEADY_SECONDS,
+    bad_ratio_name,
+    budget_remaining_name,
+    outcome_ratio_name,
+    requests_name,
+    windows,
+)
 from slo.rule_tests.series import INSTANCE, Phase, case, counter, gauge, has_no_value, is_firing, requests, up
 from slo.rule_tests.texts import says
 from slo.text import percent
 
 _BUSY: Final = 1_000  # requests per scrape
 _CAPACITY_ROWS: Final = 1_000
+_OTHER_JOB: Final = "another"
 _FOR: Final = STEADY_FOR_SECONDS // SCRAPE_SECONDS  # in scrapes
 _RECENT: Final = RECENT_SECONDS // SCRAPE_SECONDS
 _STEADY: Final = STEADY_SECONDS // SCRAPE_SECONDS
@@ -35,6 +60,8 @@ def operations_tests(service: Service, slo: SloFile) -> dict[str, Any]:
             *cases.stalled(),
             cases.quiet_when_healthy(),
             cases.quiet_without_traffic(),
+            cases.budget_left(),
+            *cases.other_jobs(),
         ],
     }
 
@@ -73,19 +100,19 @@ class _Cases:
         alert = "SLOBucketMissing"
         return [
             self._case(
-                "no bucket at the SLO threshold: the pager says that it is blind",
+                "M6: no bucket at the SLO threshold: the pager says that it is blind",
                 self._requests(busy, without_edge=True),
                 self._firing(alert, _FOR - 1, 0),
                 self._firing(alert, _LONG, 1),
                 texts=[self._says(alert, _LONG, str(len(names.OUTCOMES) - 1))],
             ),
             self._case(
-                "failures are exported, but no good requests: blind as well",
+                "M6: failures are exported, but no good requests: blind as well",
                 self._requests(Phase(_LONG, failed=_BUSY), only=["failed", "shed"]),
                 self._firing(alert, _LONG, 1),
             ),
             self._case(
-                "one of two replicas has no bucket at the threshold",
+                "M6: one of two replicas has no bucket at the threshold",
                 [
                     *self._requests(busy, without_edge=True),
                     *(
@@ -94,6 +121,16 @@ class _Cases:
                     ),
                 ],
                 self._firing(alert, _LONG, 1),
+            ),
+            self._case(
+                "M6: only other routes have a bucket at the threshold",
+                [*self._requests(busy, without_edge=True), *self._requests(busy, route=names.ROUTE_OTHER)],
+                self._firing(alert, _LONG, 1),
+            ),
+            self._case(
+                "other routes need no bucket at the threshold",
+                self._requests(busy, without_edge=True, route=names.ROUTE_OTHER),
+                self._firing(alert, _LONG, 0),
             ),
         ]
 
@@ -142,20 +179,21 @@ class _Cases:
         return self._share_of_requests("LoadShed", "shed", SHED_RATIO, blameless="failed")
 
     def _share_of_requests(self, alert: str, outcome: str, limit: float, blameless: str) -> list[dict[str, Any]]:
-        over, under = round(2 * limit * _BUSY), round(0.5 * limit * _BUSY)
-        few = self.service.profile.min_requests // 2 // _STEADY
+        over, under = round(1.5 * limit * _BUSY), round(0.5 * limit * _BUSY)
+        fewest = fewest_requests(self.service, limit)
+        few, enough = fewest // 2 // _STEADY, -int(-1.25 * fewest // _STEADY)
         blip = round(0.6 * limit * _STEADY * _BUSY)  # in one scrape: too many for the short window, not for the long
         after = 2 * _LONG + self.keep
         return [
             self._case(
-                f"twice the share that is tolerated has the outcome {outcome}, then none",
+                f"half as much again as is tolerated has the outcome {outcome}, then none",
                 self._requests(Phase(_LONG, good=_BUSY - over, **{outcome: over}), Phase(after, good=_BUSY)),
                 self._firing(alert, _FOR - 1, 0),
                 self._firing(alert, _LONG, 1),
-                # Over the limit until half of the short window is clean, then kept.
-                self._firing(alert, _LONG + _RECENT // 2 + self.keep - 2, 1),
+                # Over the limit until a third of the short window is clean, then kept.
+                self._firing(alert, _LONG + _RECENT // 3 + self.keep - 2, 1),
                 self._firing(alert, _LONG + _RECENT + self.keep + 1, 0),
-                texts=[self._says(alert, _LONG, percent(2 * limit), instance=False)],
+                texts=[self._says(alert, _LONG, percent(1.5 * limit), instance=False)],
             ),
             self._case(
                 f"half the share that is tolerated has the outcome {outcome}",
@@ -182,14 +220,26 @@ class _Cases:
                 self._firing(alert, _LONG, 1),
             ),
             self._case(
-                f"every one of too few requests has the outcome {outcome}",
+                f"M2: every one of too few requests has the outcome {outcome}",
                 self._requests(Phase(_LONG, **{outcome: few})),
                 self._firing(alert, _LONG, 0),
             ),
             self._case(
+                f"every one of just enough requests has the outcome {outcome}",
+                self._requests(Phase(_LONG, **{outcome: enough})),
+                self._firing(alert, _LONG, 1),
+            ),
+            self._case(
                 f"another route has the outcome {outcome}",
-                self._requests(Phase(_LONG, **{outcome: _BUSY}), route=names.ROUTE_OTHER),
+                [
+                    *self._requests(Phase(_LONG, good=_BUSY)),
+                    *self._requests(Phase(_LONG, **{outcome: _BUSY}), route=names.ROUTE_OTHER),
+                ],
                 self._firing(alert, _LONG, 0),
+                *(
+                    has_no_value(f"{outcome_ratio_name(outcome, window)} > 0", _LONG * SCRAPE_SECONDS)
+                    for window in (RECENT_SECONDS, STEADY_SECONDS)
+                ),
             ),
         ]
 
@@ -203,12 +253,21 @@ class _Cases:
                 [capacity, self._gauge(names.QUEUE_DEPTH_ROWS, (over, _LONG), (0, _LONG))],
                 self._firing(alert, _FOR - 1, 0),
                 self._firing(alert, _LONG - 1, 1),
+                self._firing(alert, _LONG + max(0, self.keep - 1), 1),
                 self._firing(alert, _LONG + _RECENT + self.keep + 1, 0),
                 texts=[self._says(alert, _LONG - 1, percent(over / _CAPACITY_ROWS))],
             ),
             self._case(
                 "the queue is well used",
                 [capacity, self._gauge(names.QUEUE_DEPTH_ROWS, (under, _LONG))],
+                self._firing(alert, _LONG - 1, 0),
+            ),
+            self._case(
+                "the capacity is not known",
+                [
+                    self._gauge(names.QUEUE_CAPACITY_ROWS, (0, _LONG)),
+                    self._gauge(names.QUEUE_DEPTH_ROWS, (over, _LONG)),
+                ],
                 self._firing(alert, _LONG - 1, 0),
             ),
         ]
@@ -232,7 +291,7 @@ class _Cases:
                 "rows wait, batches run, then none does",
                 [depth, *batches((3, _STEADY), (0, _STEADY))],
                 self._firing(alert, _STEADY, 0),
-                self._firing(alert, _STEADY + _FOR, 0),
+                self._firing(alert, _STEADY + _RECENT + 1, 0),
                 self._firing(alert, _STEADY + _RECENT + _FOR + 2, 1),
                 texts=[self._says(alert, _LONG - 1, "5")],
             ),
@@ -274,9 +333,73 @@ class _Cases:
     def quiet_without_traffic(self) -> dict[str, Any]:
         at = _LONG * SCRAPE_SECONDS
         return self._case(
-            "no traffic: nothing fires, no quantile is NaN, the budget says nothing",
+            "M1: no traffic: nothing fires, no quantile is NaN, the budget says nothing",
             [up(self.service.job, _LONG), *self._requests(Phase(_LONG))],
             has_no_value(f'{names.ALERTS}{{job="{self.service.job}"}}', at),
             has_no_value(SERVER_P99, at),
-            has_no_value('{__name__=~"job:slo_(bad|error_budget).*:ratio.*"}', at),
+            has_no_value('{__name__=~"job:slo_(bad|failed|shed|error_budget).*:ratio.*"}', at),
         )
+
+    def budget_left(self) -> dict[str, Any]:
+        """Half of what may be bad is: half the budget is left, whatever became of requests that do not count."""
+        busy = max(_BUSY, round(100 / self.service.budget))
+        bad = round(0.5 * self.service.budget * busy)
+        each = bad // 3
+        kinds = {"failed": each, "shed": each, "slow": bad - 2 * each}
+        at = _LONG * SCRAPE_SECONDS
+        return self._case(
+            "half the error budget is left",
+            [
+                *self._requests(Phase(_LONG, good=busy - bad, client_error=busy, **kinds)),
+                *self._requests(Phase(_LONG, good=busy, failed=busy), route=names.ROUTE_OTHER),
+            ],
+            {
+                "expr": f"round({budget_remaining_name(self.service)} * 1000)",
+                "eval_time": duration_text(at),
+                "exp_samples": [{"labels": f'{{job="{self.service.job}"}}', "value": 500}],
+            },
+        )
+
+    def other_jobs(self) -> list[dict[str, Any]]:
+        """Everything is wrong with another job: nothing of it may enter these rules, which are for one job each.
+
+        First the job's own metrics; then also what is recorded about it, as another service's rules would; then
+        recordings alone, bad enough for every alert.
+        """
+        other = {"job": _OTHER_JOB, "instance": INSTANCE}
+        at = _LONG * SCRAPE_SECONDS
+        recorded = selector("", __name__="=~job:.+", job=_OTHER_JOB)
+        alerts = selector(names.ALERTS, job=_OTHER_JOB)
+        raw = [
+            up(self.service.job, _LONG),
+            *self._requests(Phase(_LONG, good=_BUSY)),
+            gauge(names.UP, other, (0, _LONG)),
+            *self._requests(Phase(_LONG, slow=_BUSY, failed=_BUSY, shed=_BUSY), job=_OTHER_JOB),
+            gauge(names.QUEUE_CAPACITY_ROWS, other, (_CAPACITY_ROWS, _LONG)),
+            gauge(names.QUEUE_DEPTH_ROWS, other, (_CAPACITY_ROWS, _LONG)),
+            counter(names.REJECTED, other | {"reason": "deadline"}, [(_BUSY, _LONG)]),
+            counter(f"{names.BATCH_ROWS}_count", other | {"model": "digits", "trigger": "full"}, [(0, _LONG)]),
+        ]
+
+        def given(*recordings: str) -> list[dict[str, str]]:
+            return [gauge(name, {"job": _OTHER_JOB}, (1_000, _LONG)) for name in recordings]
+
+        rates = [requests_name(window) for window in windows(self.service)]
+        shares = [bad_ratio_name(window) for window in windows(self.service)]
+        shares += [outcome_ratio_name(outcome, RECENT_SECONDS) for outcome in ("failed", "shed")]
+        shares += [outcome_ratio_name(outcome, STEADY_SECONDS) for outcome in ("failed", "shed")]
+        blind = self._requests(Phase(_LONG, slow=_BUSY), job=_OTHER_JOB, without_edge=True)
+        return [
+            self._case("another job's metrics", raw, has_no_value(recorded, at), has_no_value(alerts, at)),
+            self._case(
+                "another service's metrics and request rates",
+                [*raw, *given(*rates, BUDGET_REQUESTS)],
+                *(has_no_value(selector(name, job=_OTHER_JOB), at) for name in (*shares, SERVER_P99, BUDGET_BAD)),
+                has_no_value(selector(budget_remaining_name(self.service), job=_OTHER_JOB), at),
+            ),
+            self._case(
+                "another service's recordings, and it has no bucket at this threshold",
+                [up(self.service.job, _LONG), *blind, *given(*rates, *shares)],
+                has_no_value(alerts, at),
+            ),
+        ]

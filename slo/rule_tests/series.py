@@ -1,11 +1,12 @@
 """Input for promtool: counters and gauges as phases, and what is expected of an alert at an instant."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slo import names
-from slo.buckets import edge_text
+from slo.buckets import duration_edges, edge_text
 from slo.config import Service, SloFile
 from slo.durations import duration_text
 from slo.expressions import selector
@@ -27,6 +28,7 @@ class Phase:
     failed: int = 0
     shed: int = 0
     client_error: int = 0
+    beyond: int = 0  # answered 2xx, but later than the last edge
 
     def within(self, outcome: str) -> int:
         """Requests of that outcome in the threshold's bucket."""
@@ -34,7 +36,7 @@ class Phase:
 
     def total(self, outcome: str) -> int:
         """All of that outcome."""
-        return self.within(outcome) + (self.slow if outcome == "ok" else 0)
+        return self.within(outcome) + (self.slow + self.beyond if outcome == "ok" else 0)
 
 
 def counter(name: str, labels: Mapping[str, str], increments: Sequence[tuple[int, int]]) -> dict[str, str]:
@@ -67,13 +69,14 @@ def requests(
     route: str = names.ROUTE_PREDICT,
     without_edge: bool = False,
     only: Sequence[str] = names.OUTCOMES,
+    job: str | None = None,
 ) -> list[dict[str, str]]:
     """The request histogram of a service: every outcome with its buckets around the threshold, +Inf and the count."""
     threshold, after = edges_at(service, slo)
     series = []
     for outcome in only:
         labels = {
-            "job": service.job,
+            "job": job or service.job,
             "instance": INSTANCE,
             "model": "digits",
             "route": route,
@@ -83,17 +86,21 @@ def requests(
         everything = [(phase.total(outcome), phase.scrapes) for phase in phases]
         if not without_edge:
             series.append(counter(f"{names.REQUEST_DURATION}_bucket", labels | {"le": edge_text(threshold)}, inside))
-        series.append(counter(f"{names.REQUEST_DURATION}_bucket", labels | {"le": edge_text(after)}, everything))
+        late = [(phase.beyond if outcome == "ok" else 0) for phase in phases]
+        finite = [(count - beyond, scrapes) for (count, scrapes), beyond in zip(everything, late, strict=True)]
+        edges = {after, duration_edges()[-1]} if any(late) else {after}
+        for edge in sorted(edges - {threshold, math.inf}):
+            series.append(counter(f"{names.REQUEST_DURATION}_bucket", labels | {"le": edge_text(edge)}, finite))
         series.append(counter(f"{names.REQUEST_DURATION}_bucket", labels | {"le": "+Inf"}, everything))
         series.append(counter(f"{names.REQUEST_DURATION}_count", labels, everything))
     return series
 
 
 def edges_at(service: Service, slo: SloFile) -> tuple[float, float]:
-    """The bucket edge at the threshold, and the one after it."""
+    """The bucket edge at the threshold, and the one after it: infinity where the threshold is the last one."""
     edges = slo.duration_edges
     at = edges.index(service.threshold_seconds)
-    return edges[at], edges[at + 1] if at + 1 < len(edges) else 2 * edges[at]
+    return edges[at], edges[at + 1] if at + 1 < len(edges) else math.inf
 
 
 def is_firing(alert: str, at_seconds: int, count: int, **labels: str) -> dict[str, Any]:

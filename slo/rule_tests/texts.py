@@ -7,7 +7,7 @@ from typing import Any, Final
 from slo.alerts import Alert
 from slo.durations import duration_text
 
-_QUERY: Final = re.compile(r"\{\{ with query .*?\{\{ end \}\}")
+_QUERY: Final = re.compile(r"\{\{ with query .*\{\{ end \}\}")
 _VALUE: Final = re.compile(r"\{\{ \$value[^}]*\}\}")
 _LABEL: Final = re.compile(r"\{\{ \$labels\.(\w+) \}\}")
 

@@ -1,173 +1,132 @@
-"""Rules broken on purpose: the shipped tests must notice each, or they guard nothing."""
+"""Rules broken on purpose, every one in every place (M12): the shipped tests must notice, or they guard nothing."""
 
-import re
-import shutil
-import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from stack.binaries import Binaries
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-BREACH = "inference-breach-2m.yml"
-SERVICE = "inference.yml"
-STACK = "stack.yml"
+from tests.ops.mutants import mutants, title
+from tests.ops.mutations import EQUIVALENT, Outcome, figures, judge, shipped_rules, table
 
 
-@dataclass(frozen=True)
-class Mutation:
-    """A pattern of a rule file and what takes its place; the test file, and the one case of it that must notice."""
-
-    rules: str
-    pattern: str
-    replacement: str
-    tests: str
-    case: str
+@pytest.fixture(scope="module")
+def outcomes(binaries: Binaries) -> list[Outcome]:
+    return judge(binaries.promtool)
 
 
-MUTATIONS = {
-    "no traffic floor": Mutation(
-        SERVICE, r"(rate2m.*) >= 100", r"\1 >= 0", BREACH, "2m: every request of too few bad does not fire"
-    ),
-    "client errors count": Mutation(SERVICE, ',outcome!="client_error"', "", BREACH, "2m: client errors are not bad"),
-    "good whatever the outcome": Mutation(
-        SERVICE, 'outcome="ok",le=', "le=", BREACH, "2m: failures fire, however fast"
-    ),
-    "shed ones are good": Mutation(
-        SERVICE, 'outcome="ok",le=', 'outcome=~"ok|shed",le=', BREACH, "2m: shed requests fire, however fast"
-    ),
-    "threshold doubled": Mutation(
-        SERVICE, r"(ratio_rate\w+\{.*\}) > 0.01", r"\1 > 0.02", BREACH, "2m: half as much again as the limit fires"
-    ),
-    "threshold halved": Mutation(
-        SERVICE, r"(ratio_rate\w+\{.*\}) > 0.01", r"\1 > 0.0049", BREACH, "2m: half the limit does not fire"
-    ),
-    "the bucket after the threshold": Mutation(SERVICE, 'le="0.05"', 'le="0.064"', BREACH, "2m: slow answers fire"),
-    "le as another spelling": Mutation(SERVICE, 'le="0.05"', 'le="0.050"', BREACH, "2m: slow answers fire"),
-    "every route counts": Mutation(
-        SERVICE, ',route=~"[^"]*"', "", BREACH, "2m: probes and unknown routes do not count"
-    ),
-    "no wait": Mutation(SERVICE, "    for: 15s\n", "", BREACH, "2m: slow answers fire"),
-    "long window alone": Mutation(
-        SERVICE,
-        r"ratio_rate30s(\{.*\}) > 0.01",
-        r"ratio_rate2m\1 > 0.01",
-        BREACH,
-        "2m: resolves once the short window is clean and keep_firing_for is over",
-    ),
-    "short window alone": Mutation(
-        SERVICE,
-        r"ratio_rate2m(\{.*\}) > 0.01",
-        r"ratio_rate30s\1 > 0.01",
-        BREACH,
-        "2m: a blip too small for the long window does not fire",
-    ),
-    "not kept firing": Mutation(
-        SERVICE,
-        "    keep_firing_for: 30s\n",
-        "",
-        BREACH,
-        "2m: resolves once the short window is clean and keep_firing_for is over",
-    ),
-    "NaN without traffic": Mutation(
-        SERVICE, r" > 0\),", "),", BREACH, "2m: no traffic: no ratio, so nothing that could be NaN, and no alert"
-    ),
-    "absent dropped": Mutation(SERVICE, r"absent\((.*)\)", r"\1 == 2", SERVICE, "no target of the job at all"),
-    "down taken for up": Mutation(
-        SERVICE, r"(up\{.*\}) == 0", r"\1 == 1", SERVICE, "the target cannot be scraped, then comes back"
-    ),
-    "one lost scrape is down": Mutation(SERVICE, "    for: 15s\n", "", SERVICE, "one lost scrape is no alarm"),
-    "blind and silent": Mutation(
-        SERVICE,
-        r"unless on \(job, instance\)",
-        "and on (job, instance)",
-        SERVICE,
-        "no bucket at the SLO threshold: the pager says that it is blind",
-    ),
-    "one blind replica hides behind another": Mutation(
-        SERVICE,
-        r"unless on \(job, instance\)",
-        "unless on (job)",
-        SERVICE,
-        "one of two replicas has no bucket at the threshold",
-    ),
-    "errors tolerated": Mutation(
-        SERVICE, "> 0.05\n", "> 0.5\n", SERVICE, "twice the share that is tolerated has the outcome failed, then none"
-    ),
-    "a blip of errors": Mutation(
-        SERVICE,
-        r'and on \(job\) .*outcome="failed".*\n\s+',
-        "",
-        SERVICE,
-        "a blip of requests with the outcome failed",
-    ),
-    "errors long gone": Mutation(
-        SERVICE,
-        r'sum .*outcome="failed".*\[30s\].*\n\s+and on \(job\) ',
-        "",
-        SERVICE,
-        "twice the share that is tolerated has the outcome failed, then none",
-    ),
-    "shedding tolerated": Mutation(
-        SERVICE,
-        r'(outcome="shed".*) > 0.01\n',
-        r"\1 > 0.1\n",
-        SERVICE,
-        "twice the share that is tolerated has the outcome shed, then none",
-    ),
-    "a full queue tolerated": Mutation(SERVICE, "> 0.8\n", "> 0.99\n", SERVICE, "the queue is nearly full, then empty"),
-    "stalled by depth alone": Mutation(
-        SERVICE, r"or\n.*rejected.*\n", "", SERVICE, "deadlines empty the queue while no batch runs"
-    ),
-    "batches or not": Mutation(
-        SERVICE,
-        r"\)\n\s+and on \(job, instance\) .*increase.* == 0",
-        ")",
-        SERVICE,
-        "rows wait, batches run, then none does",
-    ),
-    "gap of a handful": Mutation(
-        STACK, r"(and on \(job\) job:loadgen_requests\S+ \* 30) >= 100", r"\1 >= 0", STACK, "a handful of slow requests"
-    ),
-    "gap whatever the server says": Mutation(
-        STACK,
-        r"(\S+p99_rate30s) - scalar\(.*\) > 0.05\n.*\n",
-        r"\1 > 0.05\n",
-        STACK,
-        "the service is as slow as its clients see it",
-    ),
-    "lateness tolerated": Mutation(STACK, "> 0.01\n", "> 0.1\n", STACK, "requests are sent late"),
-    "the generator down unnoticed": Mutation(
-        STACK,
-        r'up\{job!~"inference"\}',
-        'up{job="prometheus"}',
-        STACK,
-        "the load generator is down: a ticket, not a page",
-    ),
-    "no watchdog": Mutation(STACK, r"vector\(1\)", "vector(1) > 1", STACK, "always"),
-}
+@pytest.mark.timeout(400)
+def test_m12_every_mutant_is_caught_or_known_to_be_equivalent(outcomes: list[Outcome]) -> None:
+    print("\n".join([*table(outcomes), "", *figures(outcomes)]))
+    missed = [str(outcome.mutant) for outcome in outcomes if not outcome.caught_by and outcome.key not in EQUIVALENT]
+    assert not missed
+    assert len(outcomes) > 150
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_the_case_that_guards_it_notices(name: str, root: Path, tmp_path: Path, binaries: Binaries, run: Run) -> None:
-    mutation = MUTATIONS[name]
-    tests = yaml.safe_load((root / "prometheus/tests" / mutation.tests).read_text())
-    tests["tests"] = [case for case in tests["tests"] if case["name"] == mutation.case]
-    assert len(tests["tests"]) == 1, f"{mutation.tests} has no single case {mutation.case!r}"
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/case.yml").write_text(yaml.safe_dump(tests))
-    shutil.copytree(root / "prometheus/rules", tmp_path / "rules")
-    rules = tmp_path / "rules" / mutation.rules
-    broken, count = re.subn(mutation.pattern, mutation.replacement, rules.read_text())
-    assert count, f"nothing in {mutation.rules} matches {mutation.pattern}"
-    rules.write_text(broken)
-    check = run(binaries.promtool, "check", "rules", rules)
-    assert check.returncode == 0, f"broken so badly that it is no rule: {check.stdout}"
-    done = run(binaries.promtool, "test", "rules", tmp_path / "tests/case.yml")
-    assert done.returncode == 1, f"{mutation.case!r} passes with the mutation {name!r}"
-    assert "FAILED" in done.stdout
+@pytest.mark.timeout(400)
+def test_the_table_of_equivalent_mutants_is_minimal(outcomes: list[Outcome]) -> None:
+    """None of them has gone from the rules, and none is caught after all."""
+    survivors = {outcome.key for outcome in outcomes if not outcome.caught_by}
+    assert set(EQUIVALENT) == survivors
+    assert all(EQUIVALENT.values())
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("rule", "operator", "change"),
+    [
+        ("LatencySLOBreach{severity=page,window=2m}", "drop the traffic floor", "rate2m"),
+        ("job:slo_bad:ratio_rate30s", "drop a matcher", 'outcome="ok"'),
+        ("LatencySLOBreach{severity=page,window=2m}", "threshold × 2", "[0.01]"),
+        ("job:slo_bad:ratio_rate30s", "another le", "× 2"),
+        ("job:slo_bad:ratio_rate30s", "another le", "spelled"),
+        ("InferenceTargetAbsent{severity=page}", "drop absent", "up"),
+    ],
+)
+def test_m12_the_mistakes_that_were_made_elsewhere_are_among_them(
+    outcomes: list[Outcome], rule: str, operator: str, change: str
+) -> None:
+    found = [
+        outcome
+        for outcome in outcomes
+        if (outcome.mutant.rule, outcome.mutant.operator) == (rule, operator) and change in outcome.mutant.change
+    ]
+    assert found
+    assert all(outcome.caught_by for outcome in found)
+
+
+def test_every_rule_is_broken_in_every_way_that_it_can_be(root: Path) -> None:
+    files = shipped_rules(root)
+    made = {(mutant.rule, mutant.operator) for mutant in mutants(files)}
+    rules = [rule for content in files.values() for group in content["groups"] for rule in group["rules"]]
+    for rule in rules:
+        assert (title(rule), "drop the rule") in made
+        for key in ("for", "keep_firing_for"):
+            assert ((title(rule), f"drop {key}") in made) == (key in rule)
+        assert ((title(rule), "drop a matcher") in made) == ("{" in rule["expr"])
+        assert ((title(rule), "drop the traffic floor") in made) == (">=" in rule["expr"])
+        assert ((title(rule), "flip a comparator") in made) == (" > " in rule["expr"] or " == " in rule["expr"])
+    assert len({title(rule) for rule in rules}) == len(rules)
+
+
+def expressions(expr: str) -> dict[str, list[str]]:
+    """Operator -> what it makes of the expression."""
+    made: dict[str, list[str]] = {}
+    for mutant in mutants({"a.yml": {"groups": [{"name": "a", "rules": [{"record": "a", "expr": expr}]}]}}):
+        for rule in mutant.files["a.yml"]["groups"][0]["rules"]:
+            made.setdefault(mutant.operator, []).append(rule["expr"])
+    return made
+
+
+def test_what_the_operators_do() -> None:
+    expr = 'a{x="1",le="0.5",y!="> 2"} > 0.1\nand on (job) b * 60 >= 100'
+    assert expressions(expr) == {
+        "flip a comparator": [expr.replace("> 0.1", "< 0.1"), expr.replace(">=", "<=")],
+        "threshold × 2": [expr.replace("0.1", "0.2"), expr.replace("100", "200")],
+        "drop a matcher": [expr.replace('x="1",', ""), expr.replace('le="0.5",', ""), expr.replace(',y!="> 2"', "")],
+        "another le": [expr.replace("0.5", "1.0"), expr.replace("0.5", "0.50")],
+        "drop the traffic floor": ['a{x="1",le="0.5",y!="> 2"} > 0.1'],
+        "drop a condition": ["b * 60 >= 100"],
+    }
+    assert expressions("absent(up)") == {"drop absent": ["up"]}
+    assert expressions("a / (b > 0)")["drop a guard against 0"] == ["a / (b)"]
+
+
+def root_with(directory: Path, *cases: dict[str, Any]) -> Path:
+    """A root with one alert, and a test file with these cases."""
+    (directory / "prometheus/rules").mkdir(parents=True)
+    (directory / "prometheus/tests").mkdir()
+    alert = {"alert": "Down", "expr": 'up{job="a"} == 0', "for": "15s", "labels": {"severity": "page"}}
+    rules = {"groups": [{"name": "a", "rules": [alert]}]}
+    (directory / "prometheus/rules/a.yml").write_text(yaml.safe_dump(rules))
+    tests = {"rule_files": ["../rules/a.yml"], "evaluation_interval": "5s", "tests": list(cases)}
+    (directory / "prometheus/tests/a.yml").write_text(yaml.safe_dump(tests))
+    return directory
+
+
+def down(at: str, *firing: int) -> dict[str, Any]:
+    """The target is down from the start; how many alerts fire at that time."""
+    firing_alerts = 'count(ALERTS{alertname="Down",alertstate="firing"})'
+    samples = [{"labels": "{}", "value": count} for count in firing]
+    return {
+        "name": f"down at {at}",
+        "interval": "5s",
+        "input_series": [{"series": 'up{job="a"}', "values": "0x20"}],
+        "promql_expr_test": [{"expr": firing_alerts, "eval_time": at, "exp_samples": samples}],
+    }
+
+
+def test_a_hole_in_the_tests_is_found(tmp_path: Path, binaries: Binaries) -> None:
+    outcomes = judge(binaries.promtool, root_with(tmp_path, down("1m", 1)))
+    assert {(outcome.mutant.operator, outcome.caught_by) for outcome in outcomes} == {
+        ("drop the rule", "down at 1m"),
+        ("flip a comparator", "down at 1m"),
+        ("drop for", None),
+        ("drop a matcher", None),
+    }
+
+
+def test_a_case_that_fails_anyway_proves_nothing(tmp_path: Path, binaries: Binaries) -> None:
+    with pytest.raises(AssertionError, match="'down at 10s' fails with unbroken rules"):
+        judge(binaries.promtool, root_with(tmp_path, down("10s", 1)))

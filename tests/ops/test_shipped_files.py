@@ -18,29 +18,29 @@ pytestmark = pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:Depreca
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_the_rules_are_valid(root: Path, binaries: Binaries, run: Run) -> None:
+def test_the_rules_are_valid(root: Path, each_binaries: Binaries, run: Run) -> None:
     rules = sorted((root / "prometheus/rules").glob("*.yml"))
-    done = run(binaries.promtool, "check", "rules", "--lint=all", "--lint-fatal", *rules)
+    done = run(each_binaries.promtool, "check", "rules", "--lint=all", "--lint-fatal", *rules)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("SUCCESS") == len(rules) >= 2
 
 
-def test_the_shipped_rules_pass_the_shipped_tests(root: Path, binaries: Binaries, run: Run) -> None:
+def test_the_shipped_rules_pass_the_shipped_tests(root: Path, each_binaries: Binaries, run: Run) -> None:
     tests = sorted((root / "prometheus/tests").glob("*.yml"))
-    done = run(binaries.promtool, "test", "rules", *tests)
+    done = run(each_binaries.promtool, "test", "rules", *tests)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("SUCCESS") == len(tests) >= 3
 
 
-def test_the_configuration_is_valid(root: Path, binaries: Binaries, run: Run) -> None:
-    done = run(binaries.promtool, "check", "config", root / "prometheus/prometheus.yml")
+def test_the_configuration_is_valid(root: Path, each_binaries: Binaries, run: Run) -> None:
+    done = run(each_binaries.promtool, "check", "config", root / "prometheus/prometheus.yml")
     assert done.returncode == 0, done.stdout
     assert "WARNING" not in done.stdout
     assert "rule files found" in done.stdout
 
 
-def test_alertmanager_takes_its_configuration(root: Path, binaries: Binaries, run: Run) -> None:
-    done = run(binaries.amtool, "check-config", root / "prometheus/alertmanager.yml")
+def test_alertmanager_takes_its_configuration(root: Path, each_binaries: Binaries, run: Run) -> None:
+    done = run(each_binaries.amtool, "check-config", root / "prometheus/alertmanager.yml")
     assert done.returncode == 0, done.stdout
 
 
@@ -53,16 +53,18 @@ def uncommented(text: str) -> str:
     return "\n".join(lines)
 
 
-def test_the_commented_examples_work_when_taken_in(root: Path, tmp_path: Path, binaries: Binaries, run: Run) -> None:
+def test_the_commented_examples_work_when_taken_in(
+    root: Path, tmp_path: Path, each_binaries: Binaries, run: Run
+) -> None:
     path = tmp_path / "alertmanager.yml"
     path.write_text(uncommented((root / "prometheus/alertmanager.yml").read_text()))
     config = yaml.safe_load(path.read_text())
     assert [receiver["name"] for receiver in config["receivers"]] == ["inbox", "heartbeat", "slack", "pagerduty"]
-    done = run(binaries.amtool, "check-config", path)
+    done = run(each_binaries.amtool, "check-config", path)
     assert done.returncode == 0, done.stdout
 
     def receivers(*labels: str) -> str:
-        return run(binaries.amtool, "config", "routes", "test", f"--config.file={path}", *labels).stdout
+        return run(each_binaries.amtool, "config", "routes", "test", f"--config.file={path}", *labels).stdout
 
     assert "pagerduty,slack,inbox" in receivers("alertname=LatencySLOBreach", "severity=page")
     assert "slack,inbox" in receivers("alertname=LoadShed", "severity=ticket")
@@ -78,10 +80,10 @@ def test_the_commented_examples_work_when_taken_in(root: Path, tmp_path: Path, b
     ],
 )
 def test_alerts_go_where_they_belong(
-    root: Path, binaries: Binaries, run: Run, labels: list[str], receiver: str
+    root: Path, each_binaries: Binaries, run: Run, labels: list[str], receiver: str
 ) -> None:
     config = root / "prometheus/alertmanager.yml"
-    done = run(binaries.amtool, "config", "routes", "test", f"--config.file={config}", *labels)
+    done = run(each_binaries.amtool, "config", "routes", "test", f"--config.file={config}", *labels)
     assert receiver in done.stdout.splitlines()
 
 

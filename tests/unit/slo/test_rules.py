@@ -43,10 +43,17 @@ def test_production_has_an_alert_for_each_burn_rate(production: SloFile) -> None
     ]
     assert found[0]["expr"] == (
         'job:slo_bad:ratio_rate5m{job="inference"} > 0.144\n'
-        'and on (job) job:slo_bad:ratio_rate1h{job="inference"} > 0.144\n'
-        'and on (job) job:slo_requests:rate1h{job="inference"} * 3600 >= 300'
+        "and on (job) job:slo_bad:ratio_rate1h > 0.144\n"
+        "and on (job) job:slo_requests:rate1h * 3600 >= 300"
     )
     assert [str(rule["expr"]).splitlines()[0].rpartition(" ")[2] for rule in found] == ["0.144", "0.06", "0.03", "0.01"]
+
+
+def test_m2_one_bad_request_is_never_enough(slo: SloFile) -> None:
+    """A tighter objective takes more requests than the profile asks for: of 100, one alone is over a budget of 0.1%."""
+    for objective, fewest in ((0.99, 100), (0.95, 100), (0.999, 1_000), (0.9999, 10_000), (0.997, 334)):
+        [breach] = alerts(replace(slo, services=(replace(slo.services[0], objective=objective),)), "LatencySLOBreach")
+        assert str(breach["expr"]).endswith(f"* 120 >= {fewest}")
 
 
 def test_no_two_alerts_look_the_same_to_alertmanager(production: SloFile, two: SloFile) -> None:
