@@ -50,7 +50,7 @@ demo: .venv/.runtime ## breach, alert, cure, recovery and the ramp, unattended (
 batch-table: .venv/.runtime ## what batching buys for the served model, no server involved
 	@$(BIN)/python -m bench.batch_table
 
-bench: .venv/.runtime ## ours beside peers under the same load (about 12 min); PEERS="mosec triton" BENCH="--quick"
+bench: .venv/.runtime ## ours beside peers under the same load (about 16 min); PEERS="mosec triton" BENCH="--quick"
 	@$(BIN)/python -m bench $(if $(PEERS),--peers "$(PEERS)") $(BENCH)
 
 generate: .venv/.runtime ## rules, rule tests and dashboards from slo.yaml

@@ -160,8 +160,14 @@ class Server:
         self.loop = loop
         self.heads: dict[bytes, tuple[bool, int]] = {}  # of a request: whether it counts, and its body's length
 
-    def obey(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Carry out an order; the answer."""
+    def obey(self, line: str | bytes) -> dict[str, Any]:
+        """Carry out an order; the answer, which says what is wrong with an order that is none."""
+        try:
+            return self._obey(json.loads(line))
+        except (ValueError, TypeError, AttributeError, OSError) as error:
+            return {"error": f"{line!r} is no order: {error}"}
+
+    def _obey(self, order: dict[str, Any]) -> dict[str, Any]:
         if "delay" in order:
             self.behaviour.change(parse_delay(order["delay"]))
         if "stall" in order:
@@ -254,7 +260,7 @@ async def serve(behaviour: Behaviour, port: int) -> None:
             return
         *lines, held = (held + data).split(b"\n")
         for line in lines:
-            print(json.dumps(server.obey(json.loads(line))), flush=True)
+            print(json.dumps(server.obey(line)), flush=True)
 
     loop.add_reader(sys.stdin.fileno(), read)
     gc.freeze()

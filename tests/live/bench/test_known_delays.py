@@ -102,6 +102,10 @@ def test_it_obeys_while_it_runs_and_ends_with_its_standard_input(running: Runnin
         peer.sendall(POST)
         reply(peer)
         assert time.monotonic() - began >= 0.28
+    assert running.process.stdin is not None
+    print('{"delay": "soon"}', file=running.process.stdin, flush=True)
+    assert "'soon' is no delay" in json.loads(running._line())["error"]
+    assert running.order() == 2
     assert running.end() == 0
 
 
