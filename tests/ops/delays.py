@@ -66,6 +66,9 @@ def main() -> int:
     for binaries, delays in zip(pairs, measure(pairs), strict=True):
         print(f"{version(binaries.prometheus)}; {version(binaries.alertmanager)}")
         complete = complete and len(delays) == BREACHES
+        if not delays:
+            print("  no breach was measured; the errors above say why")
+            continue
         for name, seconds in zip(("breach → page", "recovery → resolved"), zip(*delays, strict=True), strict=True):
             shown = " ".join(f"{value:.1f}" for value in sorted(seconds))
             print(f"  {name}: median {statistics.median(seconds):.1f} s, worst {max(seconds):.1f} s ({shown})")
