@@ -130,10 +130,12 @@ class Found:
             targets.MOST_GROWTH_BYTES,
             lambda held: f"{held / 1e6:.1f} MB",
         )
-        return [ratio, *(self._if_undisturbed(verdict) for verdict in (late, error)), memory]
+        late = _if_undisturbed(late, found.half.others_share if found.half else 0.0)
+        return [ratio, late, _if_undisturbed(error, found.truth_disturbed), memory]
 
-    def _if_undisturbed(self, verdict: Verdict) -> Verdict:
-        others = self.loadgen.disturbed
-        if verdict.met == "no" and others > MOST_OTHERS_SHARE:
-            return replace(verdict, met="undecided", margin=f"others took {others:.0%} of the generator's CPU")
-        return verdict
+
+def _if_undisturbed(verdict: Verdict, others: float) -> Verdict:
+    """A miss while `others` of the generator's core went elsewhere decides nothing."""
+    if verdict.met == "no" and others > MOST_OTHERS_SHARE:
+        return replace(verdict, met="undecided", margin=f"others took {others:.0%} of the generator's CPU")
+    return verdict

@@ -115,10 +115,9 @@ class LoadGen:
         return max((statistics.median(errors) for errors in rounds.values()), default=None)
 
     @property
-    def disturbed(self) -> float:
-        """The most that anything else took of the generator's core in a run that decides about lateness or truth."""
-        deciding = [truth.others_share for truth in self.truths if truth.by == OURS]
-        return max([*deciding, self.half.others_share if self.half else 0.0])
+    def truth_disturbed(self) -> float:
+        """The most that anything else took of the generator's core while its p99 was held against the truth."""
+        return max((truth.others_share for truth in self.truths if truth.by == OURS), default=0.0)
 
     @property
     def growth_bytes(self) -> float | None:
