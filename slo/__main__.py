@@ -1,26 +1,54 @@
-"""`python -m slo generate` writes what follows from slo.yaml; `python -m slo check` compares it with what is there."""
+"""`python -m slo`: `generate` what follows from slo.yaml, `check` it against what is there, `explain` it in words."""
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
 from slo.config import SloError, load
+from slo.explain import explain
 from slo.generate import artifacts, differences, write
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; expected a number above 0 and up to 1, such as 0.03")
+    return share
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m slo", description="Rules, rule tests and dashboards from slo.yaml."
     )
-    parser.add_argument("command", choices=["generate", "check"], help="write the files, or compare them")
+    parser.add_argument(
+        "command",
+        choices=["generate", "check", "explain"],
+        help="write the files; compare them; or tell in plain words what would page",
+    )
+    parser.add_argument(
+        "--bad",
+        type=_share,
+        action="append",
+        default=[],
+        metavar="SHARE",
+        help="explain: a share of bad requests, 0.03",
+    )
     parser.add_argument("--slo", type=Path, default=Path("slo.yaml"), help="the SLO file (default: %(default)s)")
     parser.add_argument("--root", type=Path, default=Path(), help="where prometheus/ and grafana/ are (default: here)")
     arguments = parser.parse_args()
     try:
-        files = artifacts(load(arguments.slo))
+        slo = load(arguments.slo)
     except SloError as error:
         print(error, file=sys.stderr)
         return 64
+    if arguments.command == "explain":
+        print(explain(slo, arguments.bad))
+        return 0
+    files = artifacts(slo)
     if arguments.command == "generate":
         try:
             write(files, arguments.root)

@@ -59,6 +59,7 @@ class Alert:
     for_seconds: int = STEADY_FOR_SECONDS
     keep_firing_for_seconds: int = 0
     labels: tuple[tuple[str, str], ...] = ()  # beside severity
+    when: str = ""  # what it takes, for `python -m slo explain`; no templates
 
     def rule(self) -> dict[str, Any]:
         """As Prometheus reads it."""
@@ -111,6 +112,7 @@ def service_alerts(service: Service) -> list[Alert]:
             f"count by (job, instance) ({job_requests(service, '_count')})\n"
             f"unless on (job, instance) count by (job, instance) ({good_requests(service)})",
             severity="page",
+            when=f"a replica exports requests, but no bucket at {seconds(service.threshold_seconds)}: blind",
             summary=f"{{{{ $labels.instance }}}} has no bucket at le={threshold}: the SLO alert is blind",
             description="{{ $labels.instance }} exports {{ $value }} request series, but none of outcome ok with "
             f"le={threshold}, the SLO threshold, so that good requests cannot be counted.",
@@ -119,6 +121,7 @@ def service_alerts(service: Service) -> list[Alert]:
             "InferenceTargetAbsent",
             f"absent({selector('up', job=job)})",
             severity="page",
+            when="Prometheus knows no target of this job",
             summary=f"Prometheus knows no target of job {job}",
             description=f"No target of job {job} is configured or discovered, so nothing about it can alert.",
             labels=(("job", job),),
@@ -127,6 +130,7 @@ def service_alerts(service: Service) -> list[Alert]:
             "TargetDown",
             f"{selector('up', job=job)} == 0",
             severity="page",
+            when="a replica cannot be scraped",
             summary="{{ $labels.instance }} of job {{ $labels.job }} cannot be scraped",
             description="Prometheus has failed to scrape {{ $labels.instance }} (job {{ $labels.job }}) "
             f"for {duration_text(STEADY_FOR_SECONDS)}.",
@@ -135,6 +139,7 @@ def service_alerts(service: Service) -> list[Alert]:
             "ErrorRatioHigh",
             too_many("failed", ERROR_RATIO),
             severity="page",
+            when=f"over {percent(ERROR_RATIO)} of requests fail in {recent} and {steady}",
             summary=f"{{{{ $labels.job }}}}: {_VALUE_PERCENT} of requests fail",
             description=f"{_VALUE_PERCENT} of the requests of the last {recent} failed: the model raised, its worker "
             f"died, or the deadline passed. In {recent} and {steady} that is over {percent(ERROR_RATIO)}.",
@@ -144,6 +149,7 @@ def service_alerts(service: Service) -> list[Alert]:
             "LoadShed",
             too_many("shed", SHED_RATIO),
             severity="ticket",
+            when=f"over {percent(SHED_RATIO)} of requests are shed in {recent} and {steady}",
             summary=f"{{{{ $labels.job }}}} sheds {_VALUE_PERCENT} of requests",
             description=f"{_VALUE_PERCENT} of the requests of the last {recent} were refused "
             "(queue full, unlikely to make their deadline, or draining): more is offered than it can serve.",
@@ -153,6 +159,7 @@ def service_alerts(service: Service) -> list[Alert]:
             "QueueSaturated",
             f"{ratio(depth, capacity)} > {QUEUE_RATIO:g}",
             severity="ticket",
+            when=f"the queue is over {percent(QUEUE_RATIO)} full, on average over {recent}",
             summary=f"{{{{ $labels.instance }}}}: the queue is {_VALUE_PERCENT} full",
             description=f"Over the last {recent} the queue of {{{{ $labels.instance }}}} held on average "
             f"{_VALUE_PERCENT} of its capacity in rows; the next burst is answered with 429.",
@@ -162,6 +169,7 @@ def service_alerts(service: Service) -> list[Alert]:
             "BatcherStalled",
             f"(\n  {waiting} > 0\n  or\n  {expired} > 0\n)\nand on (job, instance) {batches} == 0",
             severity="page",
+            when=f"requests wait, or pass their deadline, and no batch has run for {recent}",
             summary="{{ $labels.instance }}: requests wait and no batch runs",
             description=f"{{{{ $labels.instance }}}} has had work for {recent} (rows waiting, or requests past their "
             "deadline: {{ $value }}) and has run no batch.",
@@ -182,6 +190,7 @@ def stack_alerts(services: tuple[Service, ...]) -> list[Alert]:
             "TargetDown",
             f"{selector('up', job=f'!~{slo_jobs}')} == 0",
             severity="ticket",
+            when="another target cannot be scraped",
             summary="{{ $labels.instance }} of job {{ $labels.job }} cannot be scraped",
             description="Prometheus has failed to scrape {{ $labels.instance }} (job {{ $labels.job }}) "
             f"for {duration_text(STEADY_FOR_SECONDS)}.",
@@ -192,6 +201,7 @@ def stack_alerts(services: tuple[Service, ...]) -> list[Alert]:
             f"and on (job) {LOADGEN_P99} > {CLIENT_SERVER_FACTOR} * {server}\n"
             f"and on (job) {LOADGEN_RATE} * {RECENT_SECONDS} >= {CLIENT_MIN_REQUESTS}",
             severity="ticket",
+            when=f"p99 at the client is {CLIENT_SERVER_FACTOR} times the server's, and {seconds(threshold)} above it",
             summary=f"Clients wait {_VALUE_DURATION} longer at p99 than the service measures",
             description=f"Over the last {recent} the client's p99 was {_VALUE_DURATION} above the "
             f"server's and more than {CLIENT_SERVER_FACTOR} times as high: time passes before a request reaches the "
@@ -201,6 +211,7 @@ def stack_alerts(services: tuple[Service, ...]) -> list[Alert]:
             "LoadGeneratorInvalid",
             f"{lateness} > {allowed:g}",
             severity="ticket",
+            when=f"it sends more than {seconds(allowed)} late at p99",
             summary=f"The load generator is {_VALUE_DURATION} late at p99: its figures are not the service's",
             description=f"Over the last {recent} the 99th percentile of dispatch lateness was "
             f"{_VALUE_DURATION}; above {seconds(allowed)} "
@@ -210,6 +221,7 @@ def stack_alerts(services: tuple[Service, ...]) -> list[Alert]:
             "Watchdog",
             "vector(1)",
             severity="none",
+            when="always; its silence is the alarm",
             summary="Alerting works",
             description="Always firing. Whoever expects it and does not hear it knows that alerts no longer arrive.",
             for_seconds=0,

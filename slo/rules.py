@@ -17,7 +17,7 @@ def service_file(service: Service) -> str:
 
 def rule_files(slo: SloFile) -> dict[str, dict[str, Any]]:
     """File name -> rule file as Prometheus reads it."""
-    files = {service_file(service): {"groups": _service_groups(service)} for service in slo.services}
+    files = {service_file(service): {"groups": service_groups(service)} for service in slo.services}
     files[STACK_FILE] = {"groups": _stack_groups(slo)}
     return files
 
@@ -27,7 +27,8 @@ def group_order(files: Mapping[str, dict[str, Any]]) -> list[str]:
     return [group["name"] for content in files.values() for group in content["groups"]]
 
 
-def _service_groups(service: Service) -> list[dict[str, Any]]:
+def service_groups(service: Service) -> list[dict[str, Any]]:
+    """The rule groups of a service, each after those that it reads."""
     # Recordings and the alerts that read them share a group: it is evaluated in order and at one instant, so that an
     # alert never waits for the next evaluation of another group.
     alerts = [alert.rule() for alert in (*slo_alerts(service), *service_alerts(service))]
