@@ -100,7 +100,7 @@ def test_times_are_in_the_readers_own_zone(inbox: Served, chromium: Any) -> None
     page = context.new_page()
     inbox.store.add([notice("A")])
     page.goto(inbox.url)
-    shown = page.locator("article time")
+    shown = page.locator("article time").first
     utc = datetime.fromisoformat(shown.get_attribute("datetime"))
     assert shown.inner_text().endswith(datetime.fromtimestamp(utc.timestamp() + 5.5 * 3600, UTC).strftime("%H:%M:%S"))
     assert shown.get_attribute("title").endswith("UTC")

@@ -41,6 +41,7 @@ def play(world: World) -> Told:
     back = world.start("alertmanager")
     [page] = world.webhook.wait("LatencySLOBreach", "firing", SAID_AGAIN_SECONDS + SLACK_SECONDS)
 
+    time.sleep(2)  # it notes that it has told the page only after the answer, and then knows so when it is back
     world.stop("alertmanager")
     world.service.take(slow=0.0)
     world.wait_over("LatencySLOBreach", 120)
