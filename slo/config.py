@@ -19,6 +19,10 @@ from slo.durations import duration_text, parse_duration
 SCRAPE_SECONDS: Final = 5  # prometheus.yml scrapes and evaluates this often
 SHORTEST_WINDOW_SECONDS: Final = 4 * SCRAPE_SECONDS  # a rate over fewer scrapes jumps, and dies with one lost scrape
 SEVERITIES: Final = ("page", "ticket")
+HIGHEST_OBJECTIVE: Final = 0.999999  # beyond, no number of requests that a window holds says anything
+STACK_JOBS: Final = ("loadgen", "inbox", "haproxy", "prometheus", "alertmanager")  # of prometheus.yml, beside services
+# Names of files and rule groups are made of a job and one of these.
+_TAKEN: Final = re.compile(r"stack|.*-(budget|long-windows|breach-\w+)", re.ASCII)
 
 _JOB: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 _PROFILE_KEYS: Final = ("windows", "burn_rates", "min_requests", "for", "keep_firing_for")
@@ -207,7 +211,7 @@ def _profile(name: str, node: _Node) -> Profile:
     if "windows" in fields:
         burn_rates: tuple[BurnRate, ...] = (_windows(fields["windows"]),)
     else:
-        burn_rates = tuple(_burn_rate(item) for item in fields["burn_rates"].items("a list of burn rates"))
+        burn_rates = _burn_rates(fields["burn_rates"])
     return Profile(
         name=name,
         burn_rates=burn_rates,
@@ -222,6 +226,17 @@ def _windows(node: _Node) -> BurnRate:
     if len(windows) != 2 or windows[0] >= windows[1]:
         raise node.refuse("two durations, the shorter first, such as [30s, 2m]")
     return BurnRate(factor=1, long_seconds=windows[1], short_seconds=windows[0], severity="page")
+
+
+def _burn_rates(node: _Node) -> tuple[BurnRate, ...]:
+    rates: list[BurnRate] = []
+    for item in node.items("a list of burn rates"):
+        rate = _burn_rate(item)
+        if any(rate.long_seconds == other.long_seconds for other in rates):
+            long = duration_text(rate.long_seconds)
+            raise SloError(f"{item.where}.long is {long!r} again; expected each once, since it names the alert")
+        rates.append(rate)
+    return tuple(rates)
 
 
 def _burn_rate(node: _Node) -> BurnRate:
@@ -242,9 +257,15 @@ def _service(node: _Node, profiles: Mapping[str, Profile]) -> Service:
     job = fields["job"].value
     if not isinstance(job, str) or not _JOB.fullmatch(job):
         raise fields["job"].refuse("a Prometheus job: letters, digits, _ and -, a letter first")
+    if job in STACK_JOBS:
+        raise fields["job"].refuse(f"a job of its own: {', '.join(STACK_JOBS)} are the stack's")
+    if _TAKEN.fullmatch(job):
+        raise fields["job"].refuse("another name: the generated files and rule groups go by this one")
     objective = fields["objective"].number("a share between 0 and 1, such as 0.99")
     if not 0 < objective < 1:
         raise fields["objective"].refuse("a share above 0 and below 1, such as 0.99")
+    if objective > HIGHEST_OBJECTIVE:
+        raise fields["objective"].refuse(f"at most {HIGHEST_OBJECTIVE}")
     threshold = fields["threshold_seconds"].number("seconds as a number, such as 0.05")
     lowest, highest = duration_edges()[0], duration_edges()[-1]
     if not lowest <= threshold <= highest:
@@ -259,6 +280,7 @@ def _service(node: _Node, profiles: Mapping[str, Profile]) -> Service:
         profile=profiles[fields["profile"].one_of(tuple(profiles))],
     )
     _check_burn_rates_can_fire(service, node.where)
+    _check_windows_are_shorter(service, node.where)
     return service
 
 
@@ -269,4 +291,14 @@ def _check_burn_rates_can_fire(service: Service, where: str) -> None:
             raise SloError(
                 f"profiles.{service.profile.name}.burn_rates[{index}].factor is {burn.factor:g}, which can never fire "
                 f"for {where}.objective {service.objective:g}; expected less than {1 / service.budget:g}"
+            )
+
+
+def _check_windows_are_shorter(service: Service, where: str) -> None:
+    """A ratio over more than the SLO's own window would page for what the objective has forgotten."""
+    for burn in service.profile.burn_rates:
+        if burn.long_seconds > service.window_days * 86400:
+            raise SloError(
+                f"{where}.window_days is {service.window_days}; expected at least the longest window of its profile "
+                f"{service.profile.name}, which is {duration_text(burn.long_seconds)}"
             )

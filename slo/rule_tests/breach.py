@@ -105,11 +105,15 @@ class _Cases:
     def says_how_bad(self) -> dict[str, Any]:
         """With the p99 where the scrapes are dense enough to have one, and without it where they are not."""
         scrapes = self.long_scrapes + self.until_firing
-        low, high = edges_at(self.service, self.slo)
-        into = 1 - 0.01 * self.busy / self.bad
-        figure = f"over {humanized(low)}" if math.isinf(high) else humanized(low + into * (high - low))
-        p99 = f" (p99 {figure})" if self._has_rates(RECENT_SECONDS) else ""
         share = self.bad / self.busy
+        low, high = edges_at(self.service, self.slo)
+        if share < 0.01:  # among the good ones, whose bucket begins at 0
+            figure = humanized(0.99 / (1 - share) * low)
+        elif math.isinf(high):
+            figure = f"over {humanized(low)}"
+        else:
+            figure = humanized(low + (1 - 0.01 / share) * (high - low))
+        p99 = f" (p99 {figure})" if self._has_rates(RECENT_SECONDS) else ""
         series = requests(
             self.service,
             self.slo,
@@ -150,13 +154,14 @@ class _Cases:
     def dancing_is_one_page(self) -> dict[str, Any]:
         """The short window is over the limit and inside it in turn; what has begun to fire is one alert until the end.
 
-        Each clean spell is as long as keep_firing_for bridges: the short window less the part in which it is still
-        over, plus keep_firing_for, less two scrapes.
+        Each clean spell is as long as keep_firing_for bridges: the short window is still over the limit for a while
+        after the spell began, and again only a while after it has ended. In the long window there is enough between.
         """
         keep = self._scrapes(self.service.profile.keep_firing_for_seconds)
         short = self._scrapes(self.burn.short_seconds)
-        clean = max(1, short + keep - 3)
-        dirty = max(short, -(-2 * clean * round(self.limit * self.busy) // self.bad))
+        over = self.limit * self.busy / self.bad  # share of a window that must be as bad as that
+        clean = max(1, math.floor(short + keep - 2 * short * over - 2))
+        dirty = max(short, math.ceil(1.5 * clean * over / (1 - over)) + 2)
         first = self.until_firing + self.long_scrapes
         phases = [self._good(self.history), Phase(first, good=self.busy - self.bad, slow=self.bad)]
         for _ in range(3):
@@ -176,6 +181,7 @@ class _Cases:
         keep = self._scrapes(self.service.profile.keep_firing_for_seconds)
         clean = self.history + 2 * self.until_firing
         short = self._scrapes(self.burn.short_seconds)
+        still_over = math.ceil(short * (1 - self.limit * self.busy / self.bad))
         return self._case(
             "resolves once the short window is clean and keep_firing_for is over",
             [
@@ -184,7 +190,7 @@ class _Cases:
                 self._good(short + keep + 10),
             ],
             self._firing(clean, 1),
-            self._firing(clean + short + keep - 2, 1),
+            self._firing(clean + still_over + keep - 2, 1),
             self._firing(clean + short + keep + 2, 0),
         )
 

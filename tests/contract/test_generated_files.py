@@ -89,6 +89,20 @@ def test_a_changed_objective_changes_the_rules(slo: Slo, root: Path, copy: Path)
     assert "grafana/dashboards/latency-vs-throughput.json is not what slo.yaml gives" in done.stderr
 
 
+def test_explain_tells_of_the_shipped_file(slo: Slo) -> None:
+    done = slo("explain", "--bad", "0.03")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "99% under 50 ms over 30 days = 7 h 12 min of budget" in done.stdout
+    assert "    3%" in done.stdout
+
+
+@pytest.mark.parametrize("share", ["0", "3", "nan", "much"])
+def test_explain_refuses_what_is_no_share(slo: Slo, share: str) -> None:
+    done = slo("explain", "--bad", share)
+    assert done.returncode == 2
+    assert f"'{share}' is no share; expected a number above 0 and up to 1, such as 0.03" in done.stderr
+
+
 def test_a_wrong_slo_file_is_one_sentence(slo: Slo, tmp_path: Path) -> None:
     done = slo("generate", "--slo", tmp_path / "nope.yaml")
     assert done.returncode == 64

@@ -12,7 +12,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from slo.buckets import batch_row_edges, duration_edges, edge_text
-from slo.config import SCRAPE_SECONDS, SHORTEST_WINDOW_SECONDS, load
+from slo.config import SCRAPE_SECONDS, SHORTEST_WINDOW_SECONDS, STACK_JOBS, load
 from slo.durations import parse_duration
 
 PROMISED = {  # alert -> its severities; other programs and people's receivers know these names
@@ -108,7 +108,7 @@ def test_recordings_are_unique_and_named_by_level_metric_operation(root: Path) -
     assert all(re.fullmatch(r"job:[a-z_]+:[a-z0-9_]+", name) for name in names)
 
 
-def test_no_range_is_shorter_than_four_scrapes(root: Path) -> None:
+def test_m11_no_range_is_shorter_than_four_scrapes(root: Path) -> None:
     ranges = [text for rule in rules(root) for text in re.findall(r"\[([^\]]+)\]", without_strings(rule["expr"]))]
     assert len(ranges) > 10
     assert min(parse_duration(text) for text in ranges) >= SHORTEST_WINDOW_SECONDS == 4 * SCRAPE_SECONDS
@@ -128,6 +128,22 @@ def test_no_regular_expression_is_dear_to_prometheus_3(root: Path) -> None:
     texts = [rule["expr"] for rule in rules(root)]
     texts += [path.read_text() for path in (root / "grafana/dashboards").glob("*.json")]
     assert not [text for text in texts if "[^" in text]
+
+
+def test_the_stack_s_own_jobs_are_refused_as_services(root: Path) -> None:
+    config = yaml.safe_load((root / "prometheus/prometheus.yml").read_text())
+    services = {service.job for service in load(root / "slo.yaml").services}
+    assert {job["job_name"] for job in config["scrape_configs"]} - services == set(STACK_JOBS)
+
+
+def test_the_runbook_names_the_levers_where_there_is_too_much_load(root: Path) -> None:
+    text = (root / "docs/runbook.md").read_text()
+    sections = {part.splitlines()[0]: part.lower() for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]}
+    for lever in ("batch", "workers", "shed", "scale"):
+        assert lever in sections["LatencySLOBreach"], lever
+        assert f"**{lever}" in text.split("\n## ")[0].lower(), lever
+    for alert in ("ErrorRatioHigh", "LoadShed", "QueueSaturated"):
+        assert "(#latencyslobreach)" in sections[alert] or "workers" in sections[alert], alert
 
 
 def test_prometheus_scrapes_as_often_as_the_rules_assume(root: Path) -> None:

@@ -84,6 +84,19 @@ def test_an_unknown_job_is_named_with_those_there_are() -> None:
         ({"objective": float("nan")}, "services[0].objective is nan; expected a share between 0 and 1, such as 0.99"),
         ({"objective": "99%"}, "services[0].objective is '99%'; expected a share between 0 and 1, such as 0.99"),
         ({"objective": None}, "services[0].objective is missing"),
+        ({"objective": 0.9999999999999}, "services[0].objective is 0.9999999999999; expected at most 0.999999"),
+        ({"window_days": None}, "services[0].window_days is missing"),
+        ({"threshold_seconds": "5e-2"}, "services[0].threshold_seconds is '5e-2'; expected seconds as a number"),
+        ({"threshold_seconds": float("inf")}, "services[0].threshold_seconds is inf; expected seconds as a number"),
+        ({"job": "loadgen"}, "services[0].job is 'loadgen'; expected a job of its own: loadgen, inbox, haproxy"),
+        ({"job": "stack"}, "services[0].job is 'stack'; expected another name: the generated files and rule groups"),
+        ({"job": "a-breach-2m"}, "services[0].job is 'a-breach-2m'; expected another name"),
+        ({"job": "a-budget"}, "services[0].job is 'a-budget'; expected another name"),
+        ({"job": ""}, "services[0].job is ''; expected a Prometheus job"),
+        (
+            {"profile": "production", "window_days": 1},
+            "services[0].window_days is 1; expected at least the longest window of its profile production, which is 3d",
+        ),
         (
             {"threshold_seconds": 50},
             "services[0].threshold_seconds is 50; expected seconds between 0.001 and 10",
@@ -152,6 +165,23 @@ def test_a_wrong_service_is_refused(tmp_path: Path, fields: dict[str, object], e
         ),
         (
             "production",
+            {"burn_rates": burn(short="15s")},
+            "profiles.production.burn_rates[0].short is '15s'; expected at least 20s, four scrapes of 5s",
+        ),
+        (
+            "production",
+            {"burn_rates": [*burn(), *burn(factor=6, severity="ticket")]},
+            "profiles.production.burn_rates[1].long is '1h' again; expected each once, since it names the alert",
+        ),
+        (
+            "production",
+            {"burn_rates": [{"factor": 6}]},
+            "profiles.production.burn_rates[0].long is missing",
+        ),
+        ("production", {"burn_rates": burn(factr=2)}, "profiles.production.burn_rates[0].factr is an unknown key"),
+        ("local", {"min_requests": 99.5}, "profiles.local.min_requests is 99.5; expected a whole number of requests"),
+        (
+            "production",
             {"burn_rates": burn(factor=100)},
             "profiles.production.burn_rates[0].factor is 100, which can never fire for services[0].objective 0.99; "
             "expected less than 100",
@@ -160,6 +190,30 @@ def test_a_wrong_service_is_refused(tmp_path: Path, fields: dict[str, object], e
 )
 def test_a_wrong_profile_is_refused(tmp_path: Path, profile: str, fields: dict[str, object], expected: str) -> None:
     assert refusal(profile_changed(tmp_path, profile, **fields)).startswith(expected)
+
+
+def test_m4_a_burn_rate_that_cannot_fire_is_refused_for_the_service_that_it_is_for(tmp_path: Path) -> None:
+    """The profile is fine for the first service; with the second one's lax objective there are not enough requests."""
+    document = yaml.safe_load(SHIPPED.read_text())
+    document["services"][0]["profile"] = "production"
+    document["services"].append({**document["services"][0], "job": "lax", "objective": 0.9})
+    assert refusal(written(tmp_path, yaml.safe_dump(document))) == (
+        "profiles.production.burn_rates[0].factor is 14.4, which can never fire for services[1].objective 0.9; "
+        "expected less than 10"
+    )
+
+
+def test_several_services_with_both_profiles(tmp_path: Path) -> None:
+    document = yaml.safe_load(SHIPPED.read_text())
+    document["services"].append(
+        {**document["services"][0], "job": "embeddings", "threshold_seconds": 0.3, "profile": "production"}
+    )
+    slo = load(written(tmp_path, yaml.safe_dump(document)))
+    assert [(service.job, service.profile.name) for service in slo.services] == [
+        ("inference", "local"),
+        ("embeddings", "production"),
+    ]
+    assert {0.05, 0.3} <= set(slo.duration_edges)
 
 
 def test_a_burn_rate_that_can_just_fire_is_taken(tmp_path: Path) -> None:
