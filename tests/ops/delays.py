@@ -32,7 +32,7 @@ def one_breach(directory: Path, binaries: Binaries, wait_seconds: float) -> Dela
         assert not world.webhook.notices(), "an alert without a breach"
         breach = world.service.take(slow=0.1)
         [page] = world.webhook.wait("LatencySLOBreach", "firing", 90)
-        time.sleep(BURNING_SECONDS)
+        time.sleep(BURNING_SECONDS + wait_seconds)  # the page comes at a fixed moment of the evaluation interval
         recovery = world.service.take(slow=0.0)
         [resolved] = world.webhook.wait("LatencySLOBreach", "resolved", 150)
         return page.at - breach, resolved.at - recovery

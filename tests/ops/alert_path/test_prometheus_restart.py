@@ -32,7 +32,6 @@ class Told:
     recovery: float
     resolved: Notice
     notices: list[Notice]
-    active_at: list[str]  # before and after the restart
 
 
 def play(world: World) -> Told:
@@ -41,11 +40,10 @@ def play(world: World) -> Told:
     world.wait_state("LatencySLOBreach", "pending", 60)
     restart(world, "prometheus")
     [page] = world.webhook.wait("LatencySLOBreach", "firing", 90)
-    [before] = world.wait_state("LatencySLOBreach", "firing", 5)
 
     restart(world, "alertmanager")
     away = restart(world, "prometheus")
-    [after] = world.wait_state("LatencySLOBreach", "firing", 60)
+    world.wait_state("LatencySLOBreach", "firing", 60)
     fires_again = time.time()
     time.sleep(max(0.0, away + WATCHED_SECONDS - time.time()))
     watched = world.webhook.notices()
@@ -63,7 +61,6 @@ def play(world: World) -> Told:
         recovery=recovery,
         resolved=resolved,
         notices=world.webhook.notices(),
-        active_at=[before["activeAt"], after["activeAt"]],
     )
 
 
@@ -102,6 +99,5 @@ def test_the_end_still_comes_and_is_the_end_of_the_same_alert(
     measured("after the restarts: recovery → resolved", story.resolved.at - story.recovery)
     assert story.resolved.at - story.recovery <= 120
     assert story.notices == [story.page, story.resolved]
-    assert story.resolved.alert["startsAt"] == story.page.alert["startsAt"] or unix(
-        story.resolved.alert["startsAt"]
-    ) > unix(story.page.alert["startsAt"])
+    # Later where Prometheus, which waited anew, was the first to tell an Alertmanager that had just been started.
+    assert unix(story.resolved.alert["startsAt"]) >= unix(story.page.alert["startsAt"])
