@@ -77,6 +77,11 @@ class Director:
         """The settings as they stand in Locust's options, which its form and its command line both fill."""
         return LoadSettings().with_values(vars(self._environment.parsed_options))
 
+    @property
+    def dealt(self) -> dict[str, tuple[Share, float]]:
+        """The share of each worker in the run, and from when of the load's time on it has that."""
+        return {worker: (Share(index, len(self._shared)), self._dealt_at) for index, worker in enumerate(self._shared)}
+
     def limit(self, seconds: float | None, samples: Path | None) -> None:
         """For the runs from now on: the load ends after so many seconds; a row per arrival goes into this folder."""
         self._seconds, self._samples = seconds, samples

@@ -32,6 +32,8 @@ from loadtest.run.watch import RECENT_SECONDS, Standing
 from loadtest.trace_file import TraceError
 
 SAMPLES: Final = "samples"  # the folder in --out
+_ENDING: Final = "ending early: requests under way may end; press Ctrl-C again to give them up"
+_GIVEN_UP: Final = "requests under way are given up"
 _CLOSED_NOTE: Final = (
     "A closed loop: while the service stalls its users wait and ask nothing, so that these percentiles hide the "
     "requests that would have come in that time; judge by an open loop."
@@ -66,8 +68,8 @@ def run(argv: Sequence[str]) -> int:
         return breached.lasts(standing)
 
     def interrupt() -> None:
-        trial.interrupt()
-        progress.say("ending early: requests under way may end; press Ctrl-C again to give them up")
+        given_up = trial.interrupt()
+        progress.say(_GIVEN_UP if given_up else _ENDING)
 
     signals = [gevent.signal_handler(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
@@ -142,7 +144,8 @@ def _spec(options: RunOptions, trace: Trace | None, seconds: float, rate: float)
 def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: datetime) -> dict[str, Any]:
     closed = bool(options.closed_users)
     settings = options.settings.as_told()
-    settings |= {"users": options.closed_users} if closed else {}
+    if users := options.closed_users or options.users:
+        settings["users"] = users
     if options.user:
         settings["user"] = options.user
     warmup = min(options.warmup_seconds, outcome.seconds)

@@ -19,9 +19,9 @@ from locust.event import Events
 from loadtest.analysis.samples import Samples, joined
 from loadtest.analysis.verdict import GeneratorHealth
 from loadtest.arrivals import Trace
-from loadtest.director import Director, LostWorker, sample_path
+from loadtest.director import Director, sample_path
 from loadtest.generator import REPORT_KEY
-from loadtest.run.gap import gap, since
+from loadtest.run.gap import gap, since, unmade
 from loadtest.run.own_user import own_user_class
 from loadtest.run.watch import Standing, Watch
 from loadtest.run.workers import Workers
@@ -83,9 +83,10 @@ class Trial:
         self._folder = folder
         self._interrupts = 0
 
-    def interrupt(self) -> None:
-        """End the load early: the first time requests under way may end, the second time they are given up."""
+    def interrupt(self) -> bool:
+        """End the load early: the first time requests under way may end, the second time they are given up; whether."""
         self._interrupts += 1
+        return self._interrupts > 1
 
     def run(self, look: Callable[[Standing], bool]) -> TrialOutcome:
         """Make the load. `look` is shown how it stands twice a second, and may end it by saying True. TrialError."""
@@ -116,15 +117,16 @@ class Trial:
             while not stopping.ready() and self._interrupts < 2:
                 gevent.sleep(_POLL_SECONDS)
             stopping.kill(block=False)
-            seconds = spec.seconds if ended == "complete" else elapsed
             failures = reports.sum().kinds
-            lost = max(len(director.lost), ended_early)  # Locust misses one only after some heartbeats
-            health = GeneratorHealth(cpu_share=cpu_share, workers_lost=lost)
         finally:
             watching.kill()
             runner.greenlet.kill(block=False)
             workers.end(at_once=self._interrupts > 1)
-        return TrialOutcome(self._samples(director.lost, seconds), ended, seconds, health, failures)
+        seconds = min(elapsed, spec.seconds)
+        samples, hung = self._samples(director, seconds)
+        lost = max(len(director.lost) + hung, ended_early)  # Locust misses one only after some heartbeats
+        health = GeneratorHealth(cpu_share=cpu_share, workers_lost=lost)
+        return TrialOutcome(samples, ended, seconds, health, failures)
 
     def _user_class(self) -> Any:
         if self._spec.user:
@@ -173,20 +175,34 @@ class Trial:
                 return "complete", elapsed, workers.cpu_share(now)
             if len(workers.ended) == spec.processes:
                 return "aborted", elapsed, workers.cpu_share(now)
-            if self._interrupts and not over:
+            if self._interrupts > (1 if over else 0):  # after the end requests under way have their time already
                 return "interrupted", elapsed, workers.cpu_share(now)
             if asked and not over:
                 return "aborted", elapsed, workers.cpu_share(now)
 
-    def _samples(self, lost: list[LostWorker], seconds: float) -> Samples:
-        """All arrivals, and for the workers that were lost those that they would have made."""
+    def _samples(self, director: Director, seconds: float) -> tuple[Samples, int]:
+        """All arrivals, and for the workers that were lost those that they would have made.
+
+        And how many workers were lost that nobody had missed yet, because they hung or went just before the end.
+        """
         spec = self._spec
         files = {path: read_rows(path) for path in sorted(self._folder.glob("*" + SUFFIX))}
         parts = {path: since(began, rows) for path, (began, rows) in files.items()}
-        gaps = []
-        for each in () if spec.closed else lost:
-            made = parts.get(sample_path(self._folder, each.id))
-            last = float(made["scheduled"][-1]) if made is not None and len(made) else -math.inf
-            plan = spec.settings.plan(each.share, each.begun, spec.trace)
-            gaps.append(gap(plan, last, min(each.until, seconds)))
-        return joined([*parts.values(), *gaps])
+
+        def last(worker: str) -> float:
+            made = parts.get(sample_path(self._folder, worker))
+            return float(made["scheduled"][-1]) if made is not None and len(made) else -math.inf
+
+        if spec.closed:
+            return joined(parts.values()), 0
+        gaps = [
+            gap(spec.settings.plan(each.share, each.begun, spec.trace), last(each.id), min(each.until, seconds))
+            for each in director.lost
+        ]
+        # Those that a second Ctrl-C ended may have had some to release yet, and word of new shares may have come late.
+        dealt = {} if self._interrupts > 1 or director.lost else director.dealt
+        ends = [
+            unmade(spec.settings.plan(share, begun, spec.trace), last(worker), seconds)
+            for worker, (share, begun) in dealt.items()
+        ]
+        return joined([*parts.values(), *gaps, *ends]), sum(len(each) > 0 for each in ends)

@@ -89,7 +89,8 @@ class Watch:
         recent = np.concatenate([np.zeros(0, SAMPLE), *(each for _, each in looks)])
         counts = sum((file.counts for file in self._files.values()), np.zeros(len(End), dtype=np.int64))
         counts = counts + np.bincount(open_rows["end"], minlength=len(End))
-        began = min((file.began for file in self._files.values() if not math.isnan(file.began)), default=math.nan)
+        # The last to begin is the last to end.
+        began = max((file.began for file in self._files.values() if not math.isnan(file.began)), default=math.nan)
         waiting = open_rows[open_rows["end"] == End.IN_FLIGHT]["scheduled"]
         ok, in_flight = recent["end"] == End.OK, recent["end"] == End.IN_FLIGHT
         ages = np.where(in_flight, now - recent["scheduled"], math.inf)

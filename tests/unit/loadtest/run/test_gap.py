@@ -5,7 +5,7 @@ import pytest
 
 from loadtest.analysis.samples import SAMPLE, End
 from loadtest.arrivals import Plan, Schedule, Share, constant
-from loadtest.run.gap import gap, since
+from loadtest.run.gap import gap, since, unmade
 
 
 def instants(plan: Plan, until: float) -> list[float]:
@@ -42,3 +42,19 @@ def test_rows_count_from_the_beginning_and_the_file_is_left_alone() -> None:
     assert (moved["scheduled"][0], moved["sent"][0], moved["end"][0], moved["worker"][0]) == (5, 5.5, End.IN_FLIGHT, 2)
     assert np.isnan(moved["done"][0])
     assert rows["scheduled"][0] == 105
+
+
+@pytest.mark.parametrize(("rate", "even"), [(100, False), (100, True), (50_000, False)])
+def test_of_a_worker_that_hung_before_the_end_all_that_it_should_have_made(rate: float, even: bool) -> None:
+    plan = Plan(constant(rate), even=even, share=Share(0, 2))
+    whole = instants(plan, 10)
+    assert len(unmade(plan, whole[-1], 10)) == 0
+    assert list(unmade(plan, whole[-201], 10)["scheduled"]) == whole[-200:]
+
+
+def test_an_arrival_due_at_the_very_end_is_nobodys_fault() -> None:
+    assert len(unmade(Plan(constant(10), even=True), 0.9, 1 + 1e-9)) == 0
+
+
+def test_a_long_run_is_not_drawn_again_for_nothing() -> None:
+    assert len(unmade(Plan(constant(1e5)), last=604_800 - 1e-4, until=604_800)) == 0  # it would take a day

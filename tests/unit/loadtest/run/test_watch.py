@@ -48,6 +48,12 @@ def test_counts_are_exact_over_several_looks_and_files(folder: Path) -> None:
     assert standing.elapsed_seconds == pytest.approx(4.0)
 
 
+def test_the_load_is_over_when_the_last_generator_is_through(folder: Path) -> None:
+    writer(folder).start(100.0)
+    writer(folder, "b").start(100.4)
+    assert Watch(folder, 0.05).look(110.0).elapsed_seconds == pytest.approx(9.6)
+
+
 def test_what_is_recent_counts_lost_arrivals_as_infinite_and_those_in_flight_by_their_age(folder: Path) -> None:
     samples = writer(folder)
     watch = Watch(folder, threshold_seconds=0.05, recent_seconds=5.0)
