@@ -1,5 +1,6 @@
 """`python -m loadtest`: a run with a verdict, and two results side by side."""
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -29,8 +30,12 @@ def _run(argv: Sequence[str]) -> int:
         return USAGE_ERROR
     except TrialError as error:
         print(f"loadtest run: {error}", file=sys.stderr)
-        print("INVALID")
-        return EXIT_CODES["INVALID"]
+    except KeyboardInterrupt:  # later on Ctrl-C ends the run in order
+        print("loadtest run: interrupted before the load began", file=sys.stderr)
+    except Exception:  # Python would end with 1, which is FAIL here, and say so of a service that had no part in it
+        logging.getLogger(__name__).exception("loadtest run: it broke")
+    print("INVALID")
+    return EXIT_CODES["INVALID"]
 
 
 def _compare(argv: Sequence[str]) -> int:
