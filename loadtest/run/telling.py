@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadtest.analysis.report.words import count_text, latency_text, rate_text, share_text
+from loadtest.analysis.report.words import INFINITE, NOTHING, count_text, latency_text, rate_text, share_text
 
 
 def told(result: Mapping[str, Any]) -> str:
@@ -15,9 +15,9 @@ def told(result: Mapping[str, Any]) -> str:
     lines.append("")
     lines += [
         _row("", *(name for name in ("p50", "p90", "p95", "p99", "p99.9", "max"))),
-        _latencies("latency, all arrivals", result["latency_seconds"]),
-        _latencies("latency, successes only", result["success_latency_seconds"]),
-        _latencies("service time", result["service_seconds"]),
+        _latencies("latency, all arrivals", result["latency_seconds"], INFINITE if measured["offered"] else NOTHING),
+        _latencies("latency, successes only", result["success_latency_seconds"], NOTHING),
+        _latencies("service time", result["service_seconds"], NOTHING),
     ]
     lines.append("")
     planned = result["planned_rate"]
@@ -37,8 +37,10 @@ def told(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _latencies(name: str, seconds: Mapping[str, float | None]) -> str:
-    return _row(name, *(latency_text(seconds[key]) for key in ("p50", "p90", "p95", "p99", "p999", "max")))
+def _latencies(name: str, seconds: Mapping[str, float | None], none: str) -> str:
+    """A row; `none` is what a missing figure means."""
+    figures = [seconds[key] for key in ("p50", "p90", "p95", "p99", "p999", "max")]
+    return _row(name, *(none if each is None else latency_text(each) for each in figures))
 
 
 def _row(name: str, *cells: str) -> str:
