@@ -54,6 +54,7 @@ INFERENCE_ROUTES: Final = (ROUTE_PREDICT, ROUTE_V2_INFER)  # only these count to
 UP: Final = "up"
 SCRAPE_DURATION: Final = "scrape_duration_seconds"
 ALERTS: Final = "ALERTS"  # {alertname, alertstate, severity, ...}
+ALERTS_FOR_STATE: Final = "ALERTS_FOR_STATE"  # the same without alertstate; its value is the instant it became active
 PROCESS_CPU: Final = "process_cpu_seconds_total"
 PROCESS_MEMORY: Final = "process_resident_memory_bytes"
 RULE_EVALUATION_FAILURES: Final = "prometheus_rule_evaluation_failures_total"

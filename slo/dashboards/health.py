@@ -19,6 +19,7 @@ from slo.dashboards.panels import (
     Query,
     figure,
     lines,
+    listing,
 )
 from slo.expressions import quantile, selector, total_rate
 
@@ -59,7 +60,7 @@ def health_dashboard(slo: SloFile) -> dict[str, Any]:
             "Arrivals that found no free user: the cap on requests in flight was reached.",
             Query(f"{dropped} and on () {sent} > 0", "dropped"),
             "reqps",
-            [(None, GREEN), (0.001, AMBER)],
+            [(None, GREEN), (0.01, AMBER)],
             no_value="no load",
         ),
         figure(
@@ -172,6 +173,7 @@ def health_dashboard(slo: SloFile) -> dict[str, Any]:
             "Cores in use by the process of each target that says so; model workers are processes of their own.",
             [Query(f"sum by (job) (rate({names.PROCESS_CPU}[{WINDOW}]))", "{{job}}")],
             "short",
+            axis_label="cores",
         ),
         lines(
             "Memory",
@@ -185,11 +187,12 @@ def health_dashboard(slo: SloFile) -> dict[str, Any]:
             [Query(f"max by (group) ({group})", "{{group}}")],
             SECONDS,
         ),
-        lines(
+        listing(
             "What runs",
             "Version of the service and its model, one line per replica.",
-            [Query(f"count by (version, model, runtime) ({names.BUILD_INFO})", "{{version}} {{model}} {{runtime}}")],
-            ROWS,
+            Query(f"max by (instance, version, model, runtime) ({names.BUILD_INFO})", "replica"),
+            {"instance": "Replica", "version": "Version", "model": "Model", "runtime": "Runtime"},
+            no_value="No service runs",
         ),
     ]
     return framed(UID, "Stack health", "Targets, load generator and the path of an alert.", panels)

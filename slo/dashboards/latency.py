@@ -42,13 +42,17 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
     mean = ratio(total_rate(job_requests(service, "_sum"), WINDOW, by=""), counted)
     slo_line = Query(f"vector({service.threshold_seconds:g})", f"SLO {threshold}", RED, dashed=True)
 
-    def server(q: float) -> str:
-        return f"{quantile(q, buckets, WINDOW, by='')} and on () {counted} > 0"
+    # Beyond the last bucket edge a quantile stays at that edge, whatever the truth: a line of its own says so.
+    last = duration_edges()[-1]
+    known, unknown = f"< {last:g}", f">= {last:g}"
 
-    def loadgen(metric: str) -> str:
+    def server(q: float, where: str = "") -> str:
+        return f"{quantile(q, buckets, WINDOW, by='')} {where} and on () {counted} > 0".replace("  ", " ")
+
+    def loadgen(metric: str, where: str) -> str:
         series = f"{metric}_bucket", f"{metric}_count"
         bucket, count = (selector(name, job="loadgen") for name in series)
-        return f"{quantile(0.99, bucket, WINDOW, by='')} and on () {total_rate(count, WINDOW, by='')} > 0"
+        return f"{quantile(0.99, bucket, WINDOW, by='')} {where} and on () {total_rate(count, WINDOW, by='')} > 0"
 
     def arrivals(state: str) -> str:
         return total_rate(selector(names.LOADGEN_ARRIVALS, job="loadgen", state=state), WINDOW, by="")
@@ -65,7 +69,7 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             Query(server(q), name),
             SECONDS,
             [(None, GREEN), (_NEAR * service.threshold_seconds, AMBER), (service.threshold_seconds, RED)],
-            mappings=[beyond(duration_edges()[-1])],
+            mappings=[beyond(last)],
         )
 
     panels = [
@@ -90,8 +94,9 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
         ),
         figure(
             "Error budget left",
-            f"Share of the {service.window_days}-day error budget that is left; below 0 the objective is missed. "
-            "Updated every 30 s.",
+            f"Share of the {service.window_days}-day error budget that is left, over the requests that Prometheus has "
+            "seen: a young stack has seen few, so one bad minute may overspend it many times. Below 0 the objective "
+            "is missed. Updated every 30 s.",
             Query(selector(budget_remaining_name(service), job=service.job), "left"),
             RATIO,
             [(None, RED), (0, AMBER), (0.25, GREEN)],
@@ -103,10 +108,11 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             "Percentiles of the requests that count, as the service measures them, with the SLO threshold. The mean "
             "is there to be distrusted: it stays low while one request in a hundred waits far too long.",
             [
-                Query(server(0.99), "p99", VIOLET),
-                Query(server(0.95), "p95", BLUE),
+                Query(server(0.99, known), "p99", VIOLET),
+                Query(server(0.95, known), "p95", BLUE),
                 Query(mean, "mean", GREY, dashed=True),
                 slo_line,
+                Query(server(0.99, unknown), f"p99 is beyond {seconds(last)}", RED),
             ],
             SECONDS,
             logarithmic=True,
@@ -129,19 +135,21 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             "One point per instant: how high p99 was at the throughput served then. Where the points turn upward is "
             "the knee; the highest throughput below the SLO line is what this configuration can carry.",
             Query(answered, "requests/s served"),
-            [Query(server(0.99), "p99", VIOLET), slo_line],
+            [Query(server(0.99, known), "p99", VIOLET), slo_line],
             x_unit=PER_SECOND,
             y_unit=SECONDS,
+            logarithmic=True,
         ),
         lines(
             "p99: client against server",
             "The client counts from the instant at which a request was scheduled, and from its actual send. Far above "
             "the server's own figure means that time passes before requests reach the service.",
             [
-                Query(loadgen(names.LOADGEN_REQUEST_DURATION), "client, from schedule", VIOLET),
-                Query(loadgen(names.LOADGEN_SERVICE_DURATION), "client, from send", AMBER),
-                Query(server(0.99), "server", BLUE),
+                Query(loadgen(names.LOADGEN_REQUEST_DURATION, known), "client, from schedule", VIOLET),
+                Query(loadgen(names.LOADGEN_SERVICE_DURATION, known), "client, from send", AMBER),
+                Query(server(0.99, known), "server", BLUE),
                 slo_line,
+                Query(loadgen(names.LOADGEN_REQUEST_DURATION, unknown), f"client is beyond {seconds(last)}", RED),
             ],
             SECONDS,
             logarithmic=True,

@@ -20,9 +20,10 @@ from slo.dashboards.panels import (
     Query,
     figure,
     lines,
+    listing,
 )
 from slo.durations import duration_text
-from slo.expressions import good_requests, job_requests, ratio, selector, total_rate
+from slo.expressions import good_requests, job_requests, selector, total_rate
 from slo.recording import bad_ratio_name, budget_remaining_name, requests_name, windows
 from slo.text import percent, seconds
 
@@ -36,7 +37,6 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
     first = profile.burn_rates[0]
     threshold = seconds(service.threshold_seconds)
     short, long = duration_text(first.short_seconds), duration_text(first.long_seconds)
-    counted = total_rate(job_requests(service, "_count"), WINDOW, by="")
 
     def outcome(value: str) -> str:
         return total_rate(job_requests(service, "_count", outcome=value), WINDOW, by="")
@@ -76,8 +76,9 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
         ),
         figure(
             "Error budget left",
-            f"Share of the {service.window_days}-day error budget that is left; below 0 the objective is missed. "
-            "Updated every 30 s.",
+            f"Share of the {service.window_days}-day error budget that is left, over the requests that Prometheus has "
+            "seen: a young stack has seen few, so one bad minute may overspend it many times. Below 0 the objective "
+            "is missed. Updated every 30 s.",
             Query(selector(budget_remaining_name(service), **job), "left"),
             RATIO,
             [(None, RED), (0, AMBER), (0.25, GREEN)],
@@ -110,8 +111,12 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
             "Error budget left",
             f"What is left of the budget of {percent(service.budget)} over {service.window_days} days. Steps down are "
             "incidents; a slope is a service that is slightly too slow.",
-            [Query(selector(budget_remaining_name(service), **job), "left", BLUE, fill=True)],
+            [
+                Query(selector(budget_remaining_name(service), **job), "left", BLUE, fill=True),
+                Query("vector(0)", "spent", RED, dashed=True),
+            ],
             RATIO,
+            below_zero=True,
             maximum=1,
         ),
         lines(
@@ -135,9 +140,22 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
             ],
             ROWS,
         ),
+        listing(
+            "Alerts now",
+            "Pages and tickets that are pending or fire, of every job. The runbook has a section for each.",
+            Query(
+                "max by (alertname, alertstate, severity, job) ("
+                f"(time() - {selector(names.ALERTS_FOR_STATE, severity='=~page|ticket')}) "
+                f"* ignoring (alertstate) group_right () {selector(names.ALERTS, severity='=~page|ticket')})",
+                "active",
+            ),
+            {"alertname": "Alert", "alertstate": "State", "severity": "Severity", "job": "Job", "Value": "Active for"},
+            SECONDS,
+            no_value="No alert is pending or firing",
+        ),
         lines(
             "Alerts",
-            "Alerts that are pending or fire, by name and state.",
+            "Alerts that are pending or fire, by name and state; each band is one alert.",
             [
                 Query(
                     f"count by (alertname, alertstate) ({selector(names.ALERTS, severity='=~page|ticket')})",
@@ -145,16 +163,7 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
                 )
             ],
             ROWS,
-        ),
-        lines(
-            "Share of requests that are good",
-            f"The objective is {percent(service.objective)}.",
-            [
-                Query(ratio(good, counted), "good", GREEN),
-                Query(f"vector({service.objective:g})", "objective", RED, dashed=True),
-            ],
-            RATIO,
-            maximum=1,
+            stacked=True,
         ),
     ]
     return framed(uid, "SLO", f"Burn rate, error budget and alerts of {service.job}.", panels, span="now-1h")

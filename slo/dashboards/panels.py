@@ -4,14 +4,14 @@ Every panel has a description and a unit and asks the datasource variable. Figur
 traffic stops they say so, where a range query would go on showing the last value that it saw.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any, Final
 
 from grafana_foundation_sdk.builders import common as common_builders
 from grafana_foundation_sdk.builders import dashboard as dashboard_builders
-from grafana_foundation_sdk.builders import heatmap, prometheus, stat, timeseries, xychart
+from grafana_foundation_sdk.builders import heatmap, prometheus, stat, table, timeseries, xychart
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models import heatmap as heatmap_models
@@ -92,13 +92,11 @@ def lines(
     height: int = 9,
     stacked: bool = False,
     logarithmic: bool = False,
+    below_zero: bool = False,
     maximum: float | None = None,
     axis_label: str = "",
 ) -> timeseries.Panel:
-    """Series over time."""
-    scale = common_builders.ScaleDistributionConfig().type(common.ScaleDistribution.LINEAR)
-    if logarithmic:
-        scale = common_builders.ScaleDistributionConfig().type(common.ScaleDistribution.LOG).log(10)
+    """Series over time. The axis begins at 0, or where the lowest value is if that may be `below_zero`."""
     panel = (
         timeseries.Panel()
         .title(title)
@@ -110,7 +108,7 @@ def lines(
         .line_width(2)
         .fill_opacity(25 if stacked else 0)
         .show_points(common.VisibilityMode.NEVER)
-        .scale_distribution(scale)
+        .scale_distribution(_distribution(logarithmic))
         .axis_label(axis_label)
         .legend(
             common_builders.VizLegendOptions()
@@ -121,7 +119,9 @@ def lines(
         )
         .tooltip(common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI))
     )
-    if not logarithmic:
+    if below_zero:
+        panel.axis_soft_min(0)
+    elif not logarithmic:
         panel.min(0)
     if maximum is not None:
         panel.max(maximum)
@@ -142,10 +142,11 @@ def against(
     *,
     x_unit: str,
     y_unit: str,
+    logarithmic: bool = False,
     span: int = 12,
     height: int = 9,
 ) -> xychart.Panel:
-    """Points of `ys` over `x`, one per instant; a dashed y is drawn as a line."""
+    """Points of `ys` over `x`, one per instant; a dashed y is drawn as a line. `logarithmic` is the y axis."""
     panel = (
         xychart.Panel()
         .title(title)
@@ -156,6 +157,7 @@ def against(
         .unit(y_unit)
         .mapping(xychart_models.SeriesMapping.MANUAL)
         .show(xychart_models.XYShowMode.POINTS)
+        .scale_distribution(_distribution(logarithmic))
         .point_size(xychart.XychartFieldConfigPointSize().fixed(6))
         .fill_opacity(60)
         .legend(
@@ -171,7 +173,11 @@ def against(
         )
         .override_by_name(
             x.legend,
-            [dashboard.DynamicConfigValue("unit", x_unit), dashboard.DynamicConfigValue("custom.axisLabel", x.legend)],
+            [
+                dashboard.DynamicConfigValue("unit", x_unit),
+                dashboard.DynamicConfigValue("custom.axisLabel", x.legend),
+                dashboard.DynamicConfigValue("custom.scaleDistribution", {"type": "linear"}),
+            ],
         )
     )
     series: list[Builder[xychart_models.XYSeriesConfig]] = []
@@ -223,6 +229,42 @@ def density(title: str, description: str, expr: str, unit: str, *, span: int = 1
     )
 
 
+def listing(
+    title: str,
+    description: str,
+    query: Query,
+    columns: Mapping[str, str],
+    unit: str = ROWS,
+    *,
+    span: int = 12,
+    height: int = 9,
+    no_value: str = "nothing",
+) -> table.Panel:
+    """Series as rows, as they are now. `columns` are labels, or "Value", in order with their headings; others hide."""
+    hidden = {"Time", "Value", "__name__", "instance", "job"} - columns.keys()
+    return (
+        table.Panel()
+        .title(title)
+        .description(description)
+        .datasource(DATASOURCE)
+        .unit(unit)
+        .span(span)
+        .height(height)
+        .no_value(no_value)
+        .with_target(_target(query, "A", instant=True).format(prometheus_models.PromQueryFormat.TABLE))
+        .with_transformation(
+            dashboard.DataTransformerConfig(
+                id_val="organize",
+                options={
+                    "excludeByName": dict.fromkeys(sorted(hidden), True),
+                    "indexByName": {name: index for index, name in enumerate(columns)},
+                    "renameByName": dict(columns),
+                },
+            )
+        )
+    )
+
+
 def beyond(last_edge_seconds: float) -> dashboard.RangeMap:
     """An interpolated quantile at the last edge means that the truth lies somewhere beyond it."""
     return dashboard.RangeMap(
@@ -237,6 +279,13 @@ def beyond(last_edge_seconds: float) -> dashboard.RangeMap:
 def _target(query: Query, ref_id: str, *, instant: bool = False) -> prometheus.Dataquery:
     target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend).ref_id(ref_id)
     return target.instant() if instant else target.range()
+
+
+def _distribution(logarithmic: bool) -> common_builders.ScaleDistributionConfig:
+    config = common_builders.ScaleDistributionConfig()
+    if logarithmic:
+        return config.type(common.ScaleDistribution.LOG).log(10)
+    return config.type(common.ScaleDistribution.LINEAR)
 
 
 def _thresholds(steps: Sequence[tuple[float | None, str]]) -> dashboard_builders.ThresholdsConfig:

@@ -1,5 +1,6 @@
 """Lint of the shipped dashboards: what would make a panel lie, stay empty, or break in another Grafana."""
 
+import copy
 import json
 import re
 from collections.abc import Iterator
@@ -8,13 +9,19 @@ from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from slo import names
+from slo.buckets import duration_edges
 from slo.config import SCRAPE_SECONDS, SHORTEST_WINDOW_SECONDS
 from slo.durations import parse_duration
+from stack.grafana import environment
+from stack.settings import StackSettings
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-PANELS = {"stat", "timeseries", "xychart", "heatmap"}  # what the live page draws as well
+PANELS = {"stat", "timeseries", "xychart", "heatmap", "table"}  # what the live page draws as well
+RED = "#e03131"
 UNITS = {"s", "reqps", "ops", "short", "percentunit", "bytes"}
 
 
@@ -134,7 +141,7 @@ def test_every_panel_explains_itself(root: Path) -> None:
 def test_figures_are_asked_now_and_say_so_when_there_is_nothing(root: Path) -> None:
     """A range query with "last" shows the last value before traffic stopped, for as long as the range is."""
     for where, panel in panels(root):
-        if panel["type"] == "stat":
+        if panel["type"] in ("stat", "table"):
             assert all(target["instant"] and not target["range"] for target in panel["targets"]), where
             assert panel["fieldConfig"]["defaults"]["noValue"], where
         else:
@@ -187,14 +194,151 @@ def test_the_main_dashboard_shows_what_it_promises(root: Path) -> None:
     def legends(kind: str, title: str) -> list[str]:
         return [target["legendFormat"] for target in by_title[kind, title]["targets"]]
 
-    assert legends("timeseries", "Latency") == ["p99", "p95", "mean", "SLO 50 ms"]
+    assert legends("timeseries", "Latency") == ["p99", "p95", "mean", "SLO 50 ms", "p99 is beyond 10 s"]
     assert legends("timeseries", "Throughput")[:3] == ["offered", "served", "shed"]
     assert legends("xychart", "p99 against throughput") == ["requests/s served", "p99", "SLO 50 ms"]
     assert legends("timeseries", "p99: client against server")[0] == "client, from schedule"
     assert ("heatmap", "Latency distribution") in by_title
-    threshold = by_title["stat", "p99"]["fieldConfig"]["defaults"]["thresholds"]["steps"][-1]
-    assert threshold["value"] == 0.05
-    assert dashboard["annotations"]["list"][0]["expr"].startswith('ALERTS{alertstate="firing"')
+
+    def limit(title: str) -> tuple[str, float]:
+        last = by_title["stat", title]["fieldConfig"]["defaults"]["thresholds"]["steps"][-1]
+        return last["color"], last["value"]
+
+    assert [limit(title) for title in ("p50", "p95", "p99")] == [(RED, 0.05)] * 3
+    assert limit("Not good") == (RED, 0.01)
+    # Green from a quarter of the budget on, red below nothing.
+    assert by_title["stat", "Error budget left"]["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["color"] == RED
+
+
+def test_the_other_dashboards_show_what_they_promise(root: Path) -> None:
+    def titles(uid: str) -> list[tuple[str, str]]:
+        return [(panel["type"], panel["title"]) for panel in dashboards(root)[f"{uid}.json"]["panels"]]
+
+    assert titles("batcher") == [
+        ("stat", "Largest batch"),
+        ("stat", "Longest hold"),
+        ("stat", "Rows a batch"),
+        ("stat", "Queue"),
+        ("stat", "Model busy"),
+        ("stat", "Worker restarts"),
+        ("timeseries", "Where the time goes"),
+        ("timeseries", "Queue wait"),
+        ("timeseries", "Queue depth"),
+        ("timeseries", "Rows a batch"),
+        ("timeseries", "Why batches are flushed"),
+        ("timeseries", "Refused and lost"),
+        ("timeseries", "Cost of a run"),
+        ("heatmap", "Rows a batch, distribution"),
+    ]
+    assert titles("slo") == [
+        ("stat", "Objective"),
+        ("stat", "Threshold"),
+        ("stat", "Burn rate, 30s"),
+        ("stat", "Burn rate, 2m"),
+        ("stat", "Error budget left"),
+        ("stat", "Alerts firing"),
+        ("timeseries", "Requests that are not good"),
+        ("timeseries", "Error budget left"),
+        ("timeseries", "What became of requests"),
+        ("timeseries", "Traffic in the alert's window"),
+        ("table", "Alerts now"),
+        ("timeseries", "Alerts"),
+    ]
+    assert titles("stack-health") == [
+        ("stat", "Targets down"),
+        ("stat", "Generator lateness, p99"),
+        ("stat", "Dropped arrivals"),
+        ("stat", "Watchdog"),
+        ("stat", "Rule failures"),
+        ("stat", "Alerts not delivered"),
+        ("timeseries", "Targets"),
+        ("timeseries", "Scrape duration"),
+        ("timeseries", "In flight"),
+        ("timeseries", "Oldest request in flight"),
+        ("timeseries", "Load generator"),
+        ("timeseries", "Generator lateness"),
+        ("timeseries", "Alerts in the inbox"),
+        ("timeseries", "Notifications"),
+        ("timeseries", "CPU"),
+        ("timeseries", "Memory"),
+        ("timeseries", "Rule evaluation"),
+        ("table", "What runs"),
+    ]
+
+
+def test_every_dashboard_marks_the_alerts_that_page_or_ask_for_work(root: Path) -> None:
+    for name, dashboard in dashboards(root).items():
+        [alerts] = dashboard["annotations"]["list"]
+        assert alerts["expr"] == 'ALERTS{alertstate="firing",severity=~"page|ticket"}', name
+        assert (alerts["enable"], alerts["titleFormat"]) == (True, "{{alertname}}"), name
+        assert alerts["target"]["expr"] == alerts["expr"], name
+
+
+def test_every_dashboard_refreshes_and_cannot_be_edited_in_grafana(root: Path) -> None:
+    for name, dashboard in dashboards(root).items():
+        assert (dashboard["refresh"], dashboard["editable"]) == ("5s", False), name
+        assert dashboard["time"] == {"from": "now-1h" if name == "slo.json" else "now-15m", "to": "now"}, name
+        assert dashboard["timezone"] == "browser", name
+        assert dashboard["description"], name
+
+
+def test_a_quantile_at_the_last_edge_is_flagged_and_never_a_flat_line(root: Path) -> None:
+    """Case M5: the truth lies anywhere beyond the last bucket, and no line may pretend to know it."""
+    last = duration_edges()[-1]
+    durations = (names.REQUEST_DURATION, names.LOADGEN_REQUEST_DURATION, names.LOADGEN_SERVICE_DURATION)
+    for where, panel in panels(root):
+        flags = []
+        for target in panel["targets"]:
+            if not re.match(rf"histogram_quantile\(.*\b({'|'.join(durations)})_bucket", target["expr"]):
+                continue
+            if panel["type"] == "stat":
+                [mapping] = panel["fieldConfig"]["defaults"]["mappings"]
+                assert mapping["type"] == "range", where
+                assert (mapping["options"]["from"], mapping["options"]["to"]) == (last, None), where
+                assert mapping["options"]["result"] == {"color": RED, "text": f"> {last:g} s"}, where
+            elif f") >= {last:g} and" in target["expr"]:
+                flags.append(target["legendFormat"])
+            else:
+                assert f") < {last:g} and" in target["expr"], f"{where}: {target['legendFormat']}"
+        if panel["type"] == "timeseries" and panel["title"] in ("Latency", "p99: client against server"):
+            assert [flag.endswith(f"is beyond {last:g} s") for flag in flags] == [True], where
+
+
+def test_nothing_is_said_of_a_service_without_traffic(root: Path) -> None:
+    """Case M1: a figure about requests is empty rather than 0, NaN or the last one that was; its tile says why."""
+    for where, panel in panels(root):
+        for target in panel["targets"]:
+            expression = target["expr"]
+            if panel["type"] == "stat" and names.REQUEST_DURATION in expression:
+                assert " > 0" in expression, where
+                assert panel["fieldConfig"]["defaults"]["noValue"] == "no traffic", where
+            # A plain quotient of two rates is NaN where both are 0.
+            assert not re.search(r"\)\) / sum\(", expression), f"{where}: {expression}"
+
+
+@pytest.mark.filterwarnings("ignore:Prefer using dashboardv2")  # files for Grafana are still of this kind
+def test_every_dashboard_is_one_that_grafana_s_own_types_can_hold(root: Path) -> None:
+    """Read into the SDK's classes and written again, nothing is lost and nothing has another type."""
+    for name, dashboard in dashboards(root).items():
+        again = json.loads(JSONEncoder(sort_keys=True).encode(Dashboard.from_json(copy.deepcopy(dashboard))))
+        for item in (*again["links"], *again["annotations"]["list"]):
+            item.pop("placement")  # the SDK's own default, which we leave out
+        assert again == dashboard, name
+
+
+def test_tables_show_only_what_they_name(root: Path) -> None:
+    tables = [(where, panel) for where, panel in panels(root) if panel["type"] == "table"]
+    assert tables
+    for where, panel in tables:
+        [target] = panel["targets"]
+        assert (target["format"], target["instant"]) == ("table", True), where
+        [organise] = panel["transformations"]
+        by = re.match(r"max by \(([^)]*)\) \(", target["expr"])
+        assert by, where
+        shown = {*by[1].split(", "), "Value", "Time"} - {
+            name for name, hidden in organise["options"]["excludeByName"].items() if hidden
+        }
+        assert shown == set(organise["options"]["renameByName"]) == set(organise["options"]["indexByName"]), where
 
 
 def test_the_xy_chart_finds_its_fields(root: Path) -> None:
@@ -210,17 +354,56 @@ def test_the_xy_chart_finds_its_fields(root: Path) -> None:
                 assert series[axis]["matcher"]["options"] in legends, where
 
 
-@pytest.mark.parametrize("where", ["datasources", "dashboards"])
-def test_provisioning(root: Path, where: str) -> None:
-    [path] = (root / "grafana/provisioning" / where).glob("*.yml")
+# Keys of Grafana's provisioning files, from its documentation ("Provision Grafana", "Configure the Prometheus data
+# source"): it ignores a key that it does not know, so a misspelt one would go unnoticed.
+DATASOURCE_KEYS = {
+    *("name", "type", "access", "orgId", "uid", "url", "user", "database", "basicAuth", "basicAuthUser"),
+    *("withCredentials", "isDefault", "jsonData", "secureJsonData", "version", "editable"),
+}
+PROMETHEUS_JSON_KEYS = {
+    *("httpMethod", "timeInterval", "queryTimeout", "manageAlerts", "prometheusType", "prometheusVersion"),
+    *("cacheLevel", "disableRecordingRules", "incrementalQuerying", "exemplarTraceIdDestinations"),
+}
+PROVIDER_KEYS = {
+    *("name", "orgId", "folder", "folderUid", "type", "disableDeletion", "updateIntervalSeconds"),
+    *("allowUiUpdates", "options"),
+}
+
+
+def test_the_datasource_is_provisioned_as_grafana_documents_it(root: Path) -> None:
+    [path] = (root / "grafana/provisioning/datasources").glob("*.yml")
     content = yaml.safe_load(path.read_text())
+    assert content.keys() == {"apiVersion", "datasources"}
     assert content["apiVersion"] == 1
-    if where == "datasources":
-        [source] = content["datasources"]
-        assert source["type"] == "prometheus"
-        assert source["isDefault"]
-        assert source["jsonData"]["timeInterval"] == f"{SCRAPE_SECONDS}s"
-    else:
-        [provider] = content["providers"]
-        assert provider["updateIntervalSeconds"] == 30
-        assert provider["allowUiUpdates"] is False
+    [source] = content["datasources"]
+    assert source.keys() <= DATASOURCE_KEYS
+    assert source["jsonData"].keys() <= PROMETHEUS_JSON_KEYS
+    assert (source["type"], source["access"], source["isDefault"]) == ("prometheus", "proxy", True)
+    assert source["editable"] is False
+    assert source["url"] == "${PROMETHEUS_URL}"  # replaced from the environment, as in every value of these files
+    assert source["jsonData"]["httpMethod"] in ("GET", "POST")
+    scrape = yaml.safe_load((root / "prometheus/prometheus.yml").read_text())["global"]["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == scrape == f"{SCRAPE_SECONDS}s"
+
+
+def test_the_dashboards_are_provisioned_as_grafana_documents_it(root: Path) -> None:
+    [path] = (root / "grafana/provisioning/dashboards").glob("*.yml")
+    content = yaml.safe_load(path.read_text())
+    assert content.keys() == {"apiVersion", "providers"}
+    assert content["apiVersion"] == 1
+    [provider] = content["providers"]
+    assert provider.keys() <= PROVIDER_KEYS
+    assert (provider["type"], provider["options"]) == ("file", {"path": "${DASHBOARDS_DIR}"})
+    assert provider["updateIntervalSeconds"] == 30
+    assert provider["allowUiUpdates"] is False
+
+
+def test_both_ways_to_run_grafana_give_what_the_provisioning_asks_for(root: Path, tmp_path: Path) -> None:
+    asked = set()
+    for path in (root / "grafana/provisioning").rglob("*.yml"):
+        asked |= set(re.findall(r"\$\{(\w+)\}", path.read_text()))
+    assert asked == {"PROMETHEUS_URL", "DASHBOARDS_DIR"}
+    compose = yaml.safe_load((root / "docker-compose.yml").read_text())["services"]["grafana"]["environment"]
+    native = environment(StackSettings(state_dir=tmp_path))
+    assert asked <= compose.keys()
+    assert asked <= native.keys()
