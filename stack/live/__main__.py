@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from types import FrameType
 from typing import NoReturn
 
@@ -12,7 +13,7 @@ from stack.live.catalogue import Catalogue
 from stack.live.gather import QUERIES_AT_ONCE, Gatherer
 from stack.live.prometheus import Prometheus
 from stack.live.settings import LiveSettings, SettingsError
-from stack.live.web import create_app
+from stack.live.web import create_app, plotly_script
 
 # A viewer's request may wait for a slow Prometheus; others must still find a thread.
 _THREADS = 24
@@ -44,6 +45,7 @@ def main() -> int:
         )
         return 1
     signal.signal(signal.SIGTERM, _leave)
+    threading.Thread(target=plotly_script, args=(True,), daemon=True).start()  # ready before the first viewer asks
     port = getattr(server, "effective_port", settings.port)
     print(f"live page on http://{settings.host}:{port}/ from Prometheus at {prometheus.shown_url}", flush=True)
     try:

@@ -72,6 +72,11 @@ class Section:
     collapsed: bool
     panels: tuple[Panel, ...]
 
+    @property
+    def rows(self) -> int:
+        """Height in rows of the grid."""
+        return max((panel.grid.y + panel.grid.h for panel in self.panels), default=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:

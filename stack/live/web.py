@@ -72,7 +72,7 @@ def create_app(settings: LiveSettings, catalogue: Catalogue, gatherer: Gatherer)
             host=_host(),
             refresh_seconds=settings.refresh_seconds,
             give_up_seconds=settings.page_timeout_seconds + 4,
-            plotly=f"{url_for('plotly')}?v={_plotly_version()}",
+            plotly=f"{url_for('plotly')}?v={_plotly_version()}-1",  # the number: how we serve it
         )
 
     @app.get("/api/d/<uid>")
@@ -97,7 +97,7 @@ def create_app(settings: LiveSettings, catalogue: Catalogue, gatherer: Gatherer)
     def plotly() -> Response:
         """The Plotly of the installed package, so that nothing is fetched from elsewhere."""
         zipped = request.accept_encodings.quality("gzip") > 0
-        response = Response(_plotly_script(zipped), mimetype="text/javascript")
+        response = Response(plotly_script(zipped), mimetype="text/javascript")
         if zipped:
             response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
@@ -128,9 +128,23 @@ def _json(body: Any, status: int = 200) -> Response:
 
 
 @cache
-def _plotly_script(zipped: bool) -> bytes:
-    script = (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
+def plotly_script(zipped: bool) -> bytes:
+    """The drawing library as it is sent; made once, which takes a quarter of a second."""
+    script = compiled_at_once((files("plotly") / "package_data" / "plotly.min.js").read_bytes())
     return gzip.compress(script, 5) if zipped else script
+
+
+def compiled_at_once(script: bytes) -> bytes:
+    """The same script with its outermost function in parentheses, where it is one that is handed to a loader.
+
+    Browsers take parentheses for a sign that a function is called at once: they compile it while the script arrives,
+    on another thread, instead of skimming its five megabytes first and compiling them when it is called. The first
+    chart stands a third of a second to a second earlier.
+    """
+    head, tail = b"this, () => {", b"}));"
+    if script.count(head) != 1 or not script.rstrip().endswith(tail):
+        return script
+    return script.rstrip().removesuffix(tail).replace(head, b"this, (() => {") + b"})));\n"
 
 
 @cache

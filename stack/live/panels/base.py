@@ -250,6 +250,13 @@ def log_axis(low: float, high: float, unit: str, factor: float = 1.0) -> dict[st
     }
 
 
+def quarter_decades(values: Iterable[float]) -> tuple[float, float]:
+    """Ends of a logarithmic axis on quarters of a decade: it stays where it is while the values move a little."""
+    positive = [value for value in values if value > 0] or [0.1, 1.0]
+    low, high = math.log10(min(positive) / 1.1), math.log10(max(positive) * 1.1)
+    return 10.0 ** (math.floor(low * 4) / 4), 10.0 ** (math.ceil(high * 4) / 4)
+
+
 def draw_marks(layout: dict[str, Any], marks: Sequence[Mark], window: Window) -> None:
     """Add the marks to a figure over time: a tint over every marked stretch, and for each mark a line where it begins
     and a flag above the plot. The browser, which knows the width, puts flags together that would cover each other."""

@@ -27,6 +27,7 @@ from stack.live.panels.base import (
     nothing_to_draw,
     on_log_axis,
     overlay_of,
+    quarter_decades,
     rounded,
     time_axis,
     translucent,
@@ -106,10 +107,7 @@ def _axis(panel: Panel, lines: Sequence[Line], scale: Scale, logarithmic: bool) 
     title = string(first.custom, "axisLabel")
     more: dict[str, Any] = {"title": {"text": title}} if title else {}
     if logarithmic:
-        positive = [value for value in (*values, peak) if value > 0]
-        bottom, top = (min(positive), max(positive)) if positive else (0.1, 1.0)
-        # Ends on quarters of a decade: the axis stays where it is while the lines move a little.
-        bottom, top = (10.0 ** (edge / 4) for edge in (_floor4(bottom / 1.1), -_floor4(1 / (top * 1.1))))
+        bottom, top = quarter_decades((*values, peak))
         return log_axis(bottom, top, first.unit, scale.factor) | more, top * scale.factor
     lowest, highest = first.lowest, first.highest
     if values and (
@@ -129,10 +127,6 @@ def _axis(panel: Panel, lines: Sequence[Line], scale: Scale, logarithmic: bool) 
 
 def _or_infinite(value: float | None) -> float:
     return math.inf if value is None else value
-
-
-def _floor4(value: float) -> int:
-    return math.floor(math.log10(value) * 4)
 
 
 def _stack_peak(lines: Sequence[Line]) -> float:

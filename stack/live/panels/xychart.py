@@ -13,17 +13,20 @@ from stack.live.panels.base import (
     Drawn,
     Line,
     as_text,
+    axis_scale,
     edge_label,
     hover_number,
-    largest,
     legend_of,
     limit_lines,
     lines_of,
+    log_axis,
     nothing_to_draw,
+    on_log_axis,
+    quarter_decades,
     rounded,
     value_axis,
 )
-from stack.live.units import Scale, plain_text, scale_for, tidy_ceiling
+from stack.live.units import Scale, plain_text, tidy_ceiling
 
 _OLDEST_OPACITY = 0.18  # points fade with age, so that one sees where the service is heading
 
@@ -36,13 +39,15 @@ def draw_xychart(panel: Panel, answers: Sequence[Answer]) -> Drawn:
     lines = lines_of(panel, answers)
     pairs = _pairs(panel, lines)
     if not pairs:
-        return Drawn("message", "no_data", "Two series are needed: one for each axis")
+        unanswered = len([answer for answer in answers if answer.series]) < 2 <= len(answers)
+        return Drawn("message", "no_data", NO_DATA if unanswered else "Two series are needed: one for each axis")
     x_lines, y_lines = [x for x, _ in pairs], [y for _, y in pairs]
-    x_scale, y_scale = _scale(x_lines), _scale(y_lines)
+    logarithmic = string(mapping(y_lines[0].field.custom, "scaleDistribution"), "type") == "log"
+    x_scale, y_scale = axis_scale(x_lines), axis_scale(y_lines, logarithmic)
     several = max(len(pairs), len(objects(panel.options, "series"))) > 1
     levels = [y for y in y_lines if several and y.constant is not None]
     clouds = [(x, y) for x, y in pairs if y not in levels]
-    points = [(x, y, _joined(x, y)) for x, y in clouds]
+    points = [(x, y, _joined(x, y, above_zero=logarithmic)) for x, y in clouds]
     if not any(cloud for _, _, cloud in points):
         idle = any(answer.series and not any(one.has_value for one in answer.series) for answer in answers)
         return Drawn("message", "no_traffic", NO_TRAFFIC) if idle else Drawn("message", "no_data", NO_DATA)
@@ -54,17 +59,22 @@ def draw_xychart(panel: Panel, answers: Sequence[Answer]) -> Drawn:
     style = string(mapping(y_field.custom, "thresholdsStyle"), "mode") or custom_style
     limits = [] if style in ("", "off") else [limit for limit in y_field.limits if limit.value]
     near = [limit.value for limit in limits if limit.value is not None and limit.value <= 12 * highest]
-    top = tidy_ceiling(max([highest, *near]) * y_scale.factor * 1.06)
+    y_axis: dict[str, Any]
+    if logarithmic:
+        drawn = [p[2] for _, _, cloud in points for p in cloud] + [level.constant or 0.0 for level in levels] + near
+        bottom, highest = quarter_decades(drawn)
+        top = highest * y_scale.factor
+        y_axis = log_axis(bottom, highest, y_lines[0].field.unit, y_scale.factor)
+    else:
+        top = tidy_ceiling(max([highest, *near]) * y_scale.factor * 1.06)
+        y_axis = value_axis(y_scale, range=[0, top])
     widest = max((p[1] for _, _, cloud in points for p in cloud), default=0.0)
     layout: dict[str, Any] = {
         "xaxis": {
             **value_axis(x_scale, range=[0, tidy_ceiling(widest * x_scale.factor * 1.04)], zeroline=False),
             "title": {"text": as_text(_axis_title(x_lines[0]))},
         },
-        "yaxis": {
-            **value_axis(y_scale, range=[0, top], zeroline=False),
-            "title": {"text": as_text(_axis_title(points[0][1]))},
-        },
+        "yaxis": {**y_axis, "zeroline": False, "title": {"text": as_text(_axis_title(points[0][1]))}},
         "hovermode": "closest",
         "shapes": [],
         "annotations": [],
@@ -76,6 +86,8 @@ def draw_xychart(panel: Panel, answers: Sequence[Answer]) -> Drawn:
     shapes, notes = limit_lines(limits, y_field.unit, y_scale, top, style)
     layout["shapes"] += shapes
     layout["annotations"] += notes
+    if logarithmic:
+        layout["annotations"] = on_log_axis(layout["annotations"])
     traces = [trace for _, y, cloud in points if cloud for trace in _traces(y, cloud, x_scale, y_scale)]
     body = {"figure": {"data": traces, "layout": layout}}
     shown = [y for _, y, _ in points]
@@ -109,17 +121,13 @@ def _find(matcher: Json, lines: Sequence[Line]) -> Line | None:
     return None
 
 
-def _scale(lines: Sequence[Line]) -> Scale:
-    return scale_for(lines[0].field.unit, largest(value for line in lines for value in line.values))
-
-
-def _joined(x: Line, y: Line) -> list[tuple[float, float, float]]:
-    """(time, x, y) wherever both have a value at the same instant, oldest first."""
+def _joined(x: Line, y: Line, above_zero: bool) -> list[tuple[float, float, float]]:
+    """(time, x, y) wherever both have a value at the same instant, oldest first; a logarithmic axis has no zero."""
     by_time = {round(time): value for time, value in zip(x.times, x.values, strict=True) if value is not None}
     return [
         (time, by_time[round(time)], value)
         for time, value in zip(y.times, y.values, strict=True)
-        if value is not None and round(time) in by_time
+        if value is not None and round(time) in by_time and (value > 0 or not above_zero)
     ]
 
 

@@ -229,6 +229,9 @@ function enlarge(panel) {
 for (const button of document.querySelectorAll(".enlarge")) {
   button.addEventListener("click", () => enlarge(button.closest(".panel")));
 }
+for (const title of document.querySelectorAll(".panel h3")) {
+  title.addEventListener("click", () => document.getElementById(`about-${title.closest(".panel").dataset.id}`).showPopover());
+}
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.querySelector(".panel.large")) enlarge();
 });

@@ -336,6 +336,28 @@ def test_p99_against_throughput() -> None:
     assert [note["text"] for note in layout["annotations"]] == ["SLO 50 ms"]
 
 
+def test_a_logarithmic_y_axis_of_an_xy_chart() -> None:
+    fields = """{"defaults": {"unit": "s", "custom": {"scaleDistribution": {"type": "log", "log": 10}}}, "overrides": [
+        {"matcher": {"id": "byName", "options": "x"}, "properties": [{"id": "unit", "value": "reqps"}]}]}"""
+    targets = """[{"expr": "rps", "legendFormat": "x"}, {"expr": "p99", "legendFormat": "y"},
+        {"expr": "vector(0.05)", "legendFormat": "SLO"}]"""
+    drawn = payload(panel("xychart", targets, fields), [series(5.0, 6.0, 7.0)], [series(0.002, 0.0, 2.0)],
+                    [series(0.05, 0.05, 0.05)])  # fmt: skip
+    points, _ = drawn["figure"]["data"]
+    layout = drawn["figure"]["layout"]
+    assert points["x"] == [5.0, 7.0]  # zero has no place on it
+    assert layout["yaxis"]["type"] == "log"
+    low, high = layout["yaxis"]["range"]
+    assert low < math.log10(points["y"][0]) < math.log10(points["y"][1]) < high
+    [label], [shape] = layout["annotations"], layout["shapes"]
+    assert label["y"] == pytest.approx(math.log10(shape["y0"]))  # where Plotly wants each of them
+    assert layout["xaxis"].get("type") != "log"
+
+
+def test_an_xy_chart_of_which_nothing_came_back() -> None:
+    assert payload(XY, [], [], [series(0.05, 0.05)])["message"] == "No data in this time range"
+
+
 def test_the_first_series_is_x_where_nothing_is_mapped() -> None:
     given = panel("xychart", '[{"expr": "rps", "legendFormat": "x"}, {"expr": "p99", "legendFormat": "y"}]')
     points, _ = payload(given, [series(1.0, 2.0)], [series(3.0, 4.0)])["figure"]["data"]
