@@ -37,6 +37,8 @@ def complete_form(form: Mapping[str, Sequence[str]], now: Now) -> dict[str, list
             known = ", ".join(("user_count", "spawn_rate", "host", "run_time", "user_classes", *LoadSettings.names()))
             raise SettingsError(f"{name} is no field of this form; expected {known}")
     given = {name: values[-1].strip() for name, values in form.items() if values}
+    if given.get("shape_class", "Default") not in ("", "Default"):
+        raise SettingsError(f"shape_class is {given['shape_class']!r}; expected Default: arrivals shape the load here")
     given |= {name: _file(name, given[name], now) for name in FILES if name in given}
     settings = now.settings.with_values(given)
     if given.get("host"):

@@ -1,11 +1,11 @@
-"""Rows in the load's own time, and those that a lost worker did not write. Pure."""
+"""Rows in the load's own time, those that a lost worker did not write, and those given up too soon to tell. Pure."""
 
 import math
 from typing import Final
 
 import numpy as np
 
-from loadtest.analysis.samples import SAMPLE, End, Rows
+from loadtest.analysis.samples import SAMPLE, End, Rows, Samples
 from loadtest.arrivals import Plan, Schedule
 
 _ROUNDING_SECONDS: Final = 1e-6  # of an instant on a clock that has counted for a year
@@ -45,3 +45,14 @@ def unmade(plan: Plan, last: float, until: float) -> Rows:
         if due < _SURE * plan.share.workers:
             return np.empty(0, dtype=SAMPLE)
     return gap(plan, last, until - _ROUNDING_SECONDS)
+
+
+def decided_until(samples: Samples, seconds: float, given_up_at: float, threshold_seconds: float) -> float:
+    """Up to when the arrivals of a run of `seconds` are good or bad for certain.
+
+    Requests under way were given up at `given_up_at`. Those that were younger than the threshold then could still have
+    been good; the measured part has to end before the first of them.
+    """
+    young = (samples.ends == End.IN_FLIGHT) & (samples.scheduled > given_up_at - threshold_seconds)
+    instants = samples.scheduled[young]
+    return min(seconds, float(instants[0])) if len(instants) else seconds

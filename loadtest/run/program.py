@@ -23,6 +23,7 @@ from loadtest.arrivals import Trace
 from loadtest.prepared import check_files, prepare
 from loadtest.rows import RowsError
 from loadtest.run import about, breach
+from loadtest.run.gap import decided_until
 from loadtest.run.options import RunOptions, UsageError, parse
 from loadtest.run.own_user import OwnUserError, own_user_class
 from loadtest.run.progress import Progress, line
@@ -157,7 +158,14 @@ def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: da
             if options.abort_seconds is not None
             else f"Ended early after {outcome.seconds:.1f} s, because no worker of the generator was left."
         )
-    measured = outcome.samples.between(warmup, outcome.seconds)
+    seconds, excluded = outcome.seconds, []
+    if outcome.ended == "interrupted":
+        threshold = options.slo.threshold_seconds
+        seconds = max(warmup, decided_until(outcome.samples, outcome.seconds, outcome.over_at, threshold))
+        if seconds < outcome.seconds:
+            why = "requests given up while they could still have been good"
+            excluded.append(results.Excluded(seconds, outcome.seconds, why))
+    measured = outcome.samples.between(warmup, seconds)
     made = results.build(
         outcome.samples,
         results.About(
@@ -175,12 +183,13 @@ def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: da
         ),
         options.slo,
         outcome.health,
-        duration_seconds=outcome.seconds,
+        duration_seconds=seconds,
         warmup_seconds=warmup,
         ended=outcome.ended,
+        excluded=excluded,
         reasons=reasons,
         notes=[_CLOSED_NOTE] if closed else [],
-        series=series(outcome.samples, measured, outcome.seconds),
+        series=series(outcome.samples, measured, seconds),
     )
     return made | ({"planned_rate": None} if closed else {})
 

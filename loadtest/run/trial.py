@@ -70,6 +70,7 @@ class TrialOutcome:
     samples: Samples  # in seconds of the load's own time
     ended: Ended
     seconds: float  # that the load lasted
+    over_at: float  # of its own time, when requests still under way were given up
     health: GeneratorHealth
     failures: dict[str, int]
 
@@ -113,10 +114,12 @@ class Trial:
             runner.start(spec.cap, float(spec.cap))
             ended, elapsed, cpu_share = self._watch(director, workers, look)
             ended_early = len(workers.ended)
+            looked_at = time.monotonic()
             stopping = gevent.spawn(runner.stop)
             while not stopping.ready() and self._interrupts < 2:
                 gevent.sleep(_POLL_SECONDS)
             stopping.kill(block=False)
+            over_at = elapsed + time.monotonic() - looked_at
             failures = reports.sum().kinds
         finally:
             watching.kill()
@@ -126,7 +129,7 @@ class Trial:
         samples, hung = self._samples(director, seconds)
         lost = max(len(director.lost) + hung, ended_early)  # Locust misses one only after some heartbeats
         health = GeneratorHealth(cpu_share=cpu_share, workers_lost=lost)
-        return TrialOutcome(samples, ended, seconds, health, failures)
+        return TrialOutcome(samples, ended, seconds, over_at, health, failures)
 
     def _user_class(self) -> Any:
         if self._spec.user:

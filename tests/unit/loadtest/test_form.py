@@ -204,3 +204,9 @@ def test_what_is_wrong_with_a_target_is_said() -> None:
 @pytest.mark.parametrize(("host", "text"), [("::1", "[::1]:9"), ("name", "name:9"), ("127.0.0.1", "127.0.0.1:9")])
 def test_the_host_header_has_an_ipv6_address_in_brackets(host: str, text: str) -> None:
     assert host_header(host, 9) == text
+
+
+def test_a_shape_class_is_refused() -> None:
+    with pytest.raises(SettingsError, match="shape_class is 'x'; expected Default"):
+        complete_form({"shape_class": ["x"]}, now())
+    complete_form({"shape_class": ["Default"]}, now())

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from loadtest.analysis.samples import SAMPLE, End
+from loadtest.analysis.samples import SAMPLE, End, Samples
 from loadtest.arrivals import Plan, Schedule, Share, constant
-from loadtest.run.gap import gap, since, unmade
+from loadtest.run.gap import decided_until, gap, since, unmade
 
 
 def instants(plan: Plan, until: float) -> list[float]:
@@ -58,3 +58,19 @@ def test_an_arrival_due_at_the_very_end_is_nobodys_fault() -> None:
 
 def test_a_long_run_is_not_drawn_again_for_nothing() -> None:
     assert len(unmade(Plan(constant(1e5)), last=604_800 - 1e-4, until=604_800)) == 0  # it would take a day
+
+
+def test_requests_given_up_while_they_could_still_be_good_are_not_measured() -> None:
+    nan = float("nan")
+    samples = Samples.of(
+        [
+            (1.0, 1.0, 1.1, End.OK, 0),
+            (2.0, nan, nan, End.IN_FLIGHT, 0),
+            (7.5, nan, nan, End.IN_FLIGHT, 0),
+            (7.6, 7.6, 7.7, End.OK, 0),
+            (8.0, nan, nan, End.IN_FLIGHT, 0),
+        ]
+    )
+    assert decided_until(samples, 10.0, given_up_at=9.0, threshold_seconds=2.0) == 7.5  # the one of 2.0 is bad
+    assert decided_until(samples, 7.0, given_up_at=9.0, threshold_seconds=2.0) == 7.0
+    assert decided_until(samples, 10.0, given_up_at=12.0, threshold_seconds=2.0) == 10.0
