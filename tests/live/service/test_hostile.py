@@ -53,7 +53,7 @@ def test_the_api_is_as_its_document_says(start: Callable[..., Any], tmp_path: Pa
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
-    assert "Operations:       10 selected / 10 total" in done.stdout
+    assert "Operations:       11 selected / 11 total" in done.stdout
     assert service.predict([[1, 2, 3]]) == [6.0]
 
 
