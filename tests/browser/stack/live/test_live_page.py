@@ -127,6 +127,81 @@ def test_a_failed_query_shows_its_message_in_its_panel(world: World, open_page: 
     (world.dashboards / "broken.json").unlink()
 
 
+VARIABLE = """
+{"uid": "own", "title": "Own", "time": {"from": "now-5m", "to": "now"},
+ "templating": {"list": [{"type": "query", "name": "outcome", "label": "Outcome", "sort": 1,
+   "query": "label_values(inference_request_duration_seconds_count, outcome)"}]},
+ "panels": [
+  {"id": 1, "type": "stat", "title": "Requests", "gridPos": {"x": 0, "y": 0, "w": 6, "h": 4},
+   "fieldConfig": {"defaults": {"unit": "reqps"}}, "targets": [{"instant": true,
+    "expr": "sum(rate(inference_request_duration_seconds_count{outcome=\\"$outcome\\"}[$__rate_interval]))"}]},
+  {"id": 2, "type": "table", "title": "By outcome", "gridPos": {"x": 6, "y": 0, "w": 12, "h": 8},
+   "fieldConfig": {"defaults": {"unit": "short"}}, "targets": [{"instant": true, "format": "table",
+    "expr": "sum by (outcome) (inference_request_duration_seconds_count)"}]}
+ ]}
+"""
+
+
+def test_a_variable_is_chosen_and_a_table_has_its_rows(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    (world.dashboards / "own.json").write_text(VARIABLE)
+    page = open_page(f"{world.url}/d/own?var-outcome=ok")
+    requests = panel(page, "Requests", "stat").locator(".value")
+    until(lambda: "req/s" in requests.inner_text() and not requests.inner_text().startswith("0"), 40, "requests")
+    picker = page.locator("#variables select")
+    assert picker.locator("option").all_inner_texts() == ["failed", "ok", "shed"]
+    picker.select_option("shed")
+    until(lambda: requests.inner_text().split() == ["0", "req/s"], 30, "none is shed")
+    assert "var-outcome=shed" in page.url
+    rows = panel(page, "By outcome", "table").locator("tbody tr")
+    assert sorted(row.split("\t")[0] for row in rows.all_inner_texts()) == ["failed", "ok", "shed"]
+    (world.dashboards / "own.json").unlink()
+    assert complaints == []
+
+
+def test_every_dashboard_dark_on_a_wall_and_light_on_a_phone(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    """Nothing is wider than the screen, every panel has something in it, and the browser has nothing to complain of."""
+    screens = (
+        {"viewport": {"width": 1920, "height": 1080}, "color_scheme": "dark"},
+        {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "is_mobile": True, "has_touch": True},
+    )
+    for screen in screens:
+        page = open_page(f"{world.url}/d/{UID}", **screen)
+        for title in ("Latency vs throughput", "Batcher", "SLO", "Stack health"):
+            page.locator(".dashboards a", has_text=title).first.click()
+            page.wait_for_url(lambda url, title=title: url.split("/d/")[1].startswith(title.lower().split()[0]))
+            drawn(page)
+            width = screen["viewport"]["width"]  # type: ignore[index]
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= width, (title, width)
+            empty = page.locator("article .body:empty, article .waiting").count()
+            assert empty == 0, (title, width)
+            assert page.locator(".lead").inner_text().endswith("."), title  # what one looks at, in a sentence
+        page.close()
+    assert complaints == []
+
+
+def test_each_kind_of_chart_is_drawn_and_the_whole_of_it_fits_a_wall(
+    world: World, open_page: Callable[..., Any], complaints: list[str]
+) -> None:
+    world.service.median_seconds = 0.005
+    page = open_page(f"{world.url}/d/{UID}", viewport={"width": 1920, "height": 1080})
+    drawn(page)
+    until(lambda: page.locator("article[data-type=xychart] .scatterlayer path.point").count() > 2, 40, "points")
+    panel(page, "Latency", "timeseries").locator("path.js-line").first.wait_for(state="attached")
+    panel(page, "Latency distribution", "heatmap").locator(".heatmaplayer image").wait_for(state="attached")
+    slo = panel(page, "p99 against throughput", "xychart").locator(".annotation-text", has_text="SLO 50 ms")
+    assert slo.count() == 1
+    lowest = page.evaluate("() => document.querySelector('main .grid').getBoundingClientRect().bottom")
+    assert 800 < lowest <= 1080  # all of it, and nearly the whole height
+    assert page.evaluate("() => performance.getEntriesByName('first-chart')[0].startTime") < 20_000
+    panel(page, "p99", "stat").locator("h3").click()  # a title explains itself
+    page.locator(".about-text:popover-open", has_text="99% of the requests that count").wait_for()
+    assert complaints == []
+
+
 def test_time_range_legend_theme_and_enlarging(
     world: World, open_page: Callable[..., Any], complaints: list[str]
 ) -> None:

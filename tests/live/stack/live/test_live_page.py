@@ -104,6 +104,29 @@ def test_the_p99_on_the_page_is_that_of_the_service(page: str, service: FakeServ
     assert value == pytest.approx(truth, rel=0.1)  # a bucket is a quarter wide; interpolation does the rest
 
 
+def test_latency_beyond_the_last_bucket_is_said_to_be_beyond_it(page: str, service: FakeService) -> None:
+    """Case M5: no flat line at 10 s."""
+    usual, service.median_seconds = service.median_seconds, 60.0
+
+    def flagged() -> dict[str, Any]:
+        panels = served(page)["panels"].values()
+        names = [trace.get("name") for panel in panels for trace in panel.get("figure", {}).get("data", ())]
+        p99 = next(p for p in panels if p["kind"] == "stat" and "quantile(0.99" in "".join(p["queries"]))["stats"][0]
+        both = {"p99 is beyond 10 s", "client is beyond 10 s"} <= set(names)
+        return p99 if both and p99["text"] == "> 10 s" else {}
+
+    found: Any = until(flagged, 40, "the flag in both figures and on the tile")
+    assert found["colour"] == "#e03131"
+    service.median_seconds = usual
+    for panel in served(page)["panels"].values():
+        traces = {trace.get("name"): trace["y"] for trace in panel.get("figure", {}).get("data", ())}
+        [edge] = {value for name in traces if name and "is beyond" in name for value in traces[name] if value} or {
+            math.inf
+        }
+        lines = [name for name in traces if name in ("p99", "server", "client, from schedule", "client, from send")]
+        assert all(value < edge for name in lines for value in traces[name] if value), lines
+
+
 def test_a_variable_has_its_values_and_reaches_the_query(page: str) -> None:
     def rate() -> float:
         found = served(page, "own")
