@@ -65,8 +65,8 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
         return figure(
             name,
             f"{percent(q)} of the requests that count were answered within this, as the service measures it. "
-            f"Red from the SLO threshold of {threshold} on. Shed requests count, and are refused at once: while many are "
-            "shed this falls, and only the share that is not good tells the truth.",
+            f"Red from the SLO threshold of {threshold} on. Shed requests count, and are refused at once: while many "
+            "are shed this falls, and only the share that is not good tells the truth.",
             Query(server(q), name),
             SECONDS,
             [(None, GREEN), (_NEAR * service.threshold_seconds, AMBER), (service.threshold_seconds, RED)],
