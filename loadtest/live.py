@@ -20,6 +20,7 @@ from loadtest.analysis.verdict import (
     allowed_bad,
     lateness_limit_seconds,
 )
+from loadtest.analysis.words import INFINITE, setting_text, share_text
 from loadtest.worker_report import Report
 
 NOTHING: Final = "NOTHING YET"
@@ -127,19 +128,19 @@ def _generator_faults(report: Report, slo: Slo, count: int) -> list[str]:
     forgiven = least - rank(LATENESS_QUANTILE, least)
     if lateness is not None and lateness > limit and report.run.lateness.beyond(limit).total > forgiven:
         starved = (
-            f"; its busiest process uses {_percent(report.cpu_share)} of a core, so give it more processes or cores"
+            f"; its busiest process uses {share_text(report.cpu_share)} of a core, so give it more processes or cores"
             if report.cpu_share >= FULL_CORE
             else ""
         )
         found.append(
-            f"The generator is late: 1% of the requests left {_seconds(lateness)} or more after their instant, where "
-            f"{_seconds(limit)} is the most that leaves the figures true{starved}."
+            f"The generator is late: 1% of the requests left {setting_text(lateness)} or more after their instant, "
+            f"where {setting_text(limit)} is the most that leaves the figures true{starved}."
         )
     wrong = report.run.outcomes["client_error"]
     if wrong > WRONG_LOAD_SHARE * count:
         found.append(
-            f"The service refuses {_percent(wrong / count)} of the requests as the client's mistake (4xx): look at the "
-            "path, the headers and the rows."
+            f"The service refuses {share_text(wrong / count)} of the requests as the client's mistake (4xx): look at "
+            "the path, the headers and the rows."
         )
     return found
 
@@ -148,9 +149,9 @@ def _words(name: str, p: float | None, good: int, bad: int, count: int, allowed:
     holds = "holds" if bad <= allowed else "does not hold"
     least = "at least " if overdue and p is not None and p < math.inf else ""
     return (
-        f"{name} {holds} so far: {good:,} of {count:,} arrivals ({_percent(good / count)}) were answered within "
-        f"{_seconds(slo.threshold_seconds)} of their scheduled instant, where the objective is "
-        f"{_percent(slo.objective)}; {name} over all arrivals is {least}{_seconds(p)}."
+        f"{name} {holds} so far: {good:,} of {count:,} arrivals ({share_text(good / count)}) were answered within "
+        f"{setting_text(slo.threshold_seconds)} of their scheduled instant, where the objective is "
+        f"{share_text(slo.objective)}; {name} over all arrivals is {least}{INFINITE if p is None else setting_text(p)}."
     )
 
 
@@ -168,17 +169,3 @@ def _where(report: Report, bad: int, overdue: int) -> Sequence[str]:
     parts = {"answered too late": bad - sum(parts.values()), **parts}
     listed = [f"{number:,} {what}" for what, number in sorted(parts.items(), key=lambda part: -part[1]) if number > 0]
     return [f"Of the {bad:,} bad ones: {', '.join(listed)}."]
-
-
-def _percent(share: float) -> str:
-    """Two digits of the smaller part: 85%, 99.94%, 0.034%."""
-    small = 100 * min(share, 1 - share)
-    decimals = max(0, 1 - math.floor(math.log10(small))) if small > 1e-9 else 0
-    text = f"{100 * share:.{decimals}f}"
-    return (text.rstrip("0").rstrip(".") if decimals else text) + "%"
-
-
-def _seconds(seconds: float | None) -> str:
-    if seconds is None or math.isinf(seconds):
-        return "∞"
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

@@ -15,18 +15,6 @@ MAX_NAMES: Final = 50  # distinct request names; more of them count under "other
 OTHER_NAME: Final = "other"
 
 
-_SHED: Final = (429, 503)  # turned away on purpose; not the client's mistake
-
-
-def outcome_of(status: int) -> str:
-    """The `outcome` label of a reply with that HTTP status."""
-    if 200 <= status < 300:
-        return "ok"
-    if status in _SHED:
-        return "shed"
-    return "client_error" if 400 <= status < 500 else "failed"
-
-
 class Histogram:
     """Observations counted between edges. `counts` has one place more than `edges`, for what lies above them all."""
 

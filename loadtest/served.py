@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from loadtest.analysis.samples import End
-from loadtest.recorder import Recorder, outcome_of
+from loadtest.outcomes import ENDS, outcome_of
+from loadtest.recorder import Recorder
 
 MAX_KIND_LENGTH: Final = 100  # of a failure in words
-_ENDS: Final = {"ok": End.OK, "client_error": End.CLIENT_ERROR, "shed": End.SHED, "failed": End.FAILED}
 
 
 class Served:
@@ -59,7 +59,7 @@ def _outcome(exception: BaseException | None, status: int) -> str:
 
 def _end(exception: BaseException | None, status: int, outcome: str) -> End:
     if status:
-        return _ENDS[outcome]
+        return ENDS[outcome]
     return End.TIMED_OUT if "timeout" in type(exception).__name__.lower() else End.CONNECTION
 
 

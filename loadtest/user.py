@@ -11,9 +11,7 @@ from loadtest.analysis.samples import End
 from loadtest.connection import ExchangeFailed, RequestTimedOut
 from loadtest.generator import METHOD, LoadGenerator
 from loadtest.idle import Idle
-from loadtest.recorder import outcome_of
-
-_ENDS = {"ok": End.OK, "client_error": End.CLIENT_ERROR, "shed": End.SHED, "failed": End.FAILED}
+from loadtest.outcomes import ENDS, outcome_of
 
 
 class BadStatus(Exception):
@@ -58,7 +56,7 @@ class LeanUser(User):
             raise
         else:
             outcome = outcome_of(status)
-            end = _ENDS[outcome]
+            end = ENDS[outcome]
             if outcome != "ok":
                 failure = BadStatus(status)
                 kind = str(failure)

@@ -53,7 +53,7 @@ def tool(missing: Callable[[str], NoReturn]) -> Callable[[str], Path]:
     return find
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
     """A function that gives a loopback port nobody listens on, a different one at each call.
 

@@ -46,7 +46,7 @@ class About:
 
     target: str
     arrivals: str  # the kind of schedule, or "closed"
-    planned_rate: float  # arrivals per second, the mean over the measured part
+    planned_rate: float | None  # arrivals per second, the mean over the measured part; None in a closed loop
     seed: int
     started_at: str  # ISO 8601 with its offset
     settings: Mapping[str, Any]

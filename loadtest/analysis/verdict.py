@@ -12,6 +12,7 @@ from loadtest.analysis.intervals import Interval, quantile_interval
 from loadtest.analysis.order import percentile_name, quantile, rank
 from loadtest.analysis.samples import End, Samples
 from loadtest.analysis.steady import Steadiness
+from loadtest.analysis.words import setting_text
 
 Verdict = Literal["PASS", "FAIL", "INVALID"]
 
@@ -23,7 +24,6 @@ LATENESS_SHARE: Final = 0.1  # of the SLO's threshold: lateness beyond it is vis
 LATENESS_QUANTILE: Final = 0.99
 FULL_CORE: Final = 0.95  # of one core; above it a worker is starved
 WRONG_LOAD_SHARE: Final = 0.01  # client errors beyond it: what was measured is not the service's work
-MISSING_SHARE: Final = 0.001  # arrivals of the schedule that the generator may lose at the edges of a run
 
 _FAULTS: Final[Mapping[End, str]] = {
     End.SHED: "turned away (429 or 503)",
@@ -61,7 +61,6 @@ class GeneratorHealth:
 
     cpu_share: float = 0.0  # of one core, the busiest worker's
     workers_lost: int = 0
-    scheduled_offered: int | None = None  # arrivals of the schedule in the measured part; None when nobody counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,6 @@ class _Case:
             self._lost_worker(),
             self._late(),
             self._late_dropped(),
-            self._missing(),
             self._wrong_load(),
             self._too_few(),
         ]
@@ -174,9 +172,9 @@ class _Case:
             else ""
         )
         return (
-            f"the generator was late: 1% of the requests left {_seconds(self.lateness)} or more after their instant, "
-            f"and more than {_seconds(self.late_limit)} blurs a threshold of {_seconds(self.slo.threshold_seconds)}"
-            f"{starved}"
+            f"the generator was late: 1% of the requests left {setting_text(self.lateness)} or more after their "
+            f"instant, and more than {setting_text(self.late_limit)} blurs a threshold of "
+            f"{setting_text(self.slo.threshold_seconds)}{starved}"
         )
 
     def _late_dropped(self) -> str:
@@ -184,15 +182,9 @@ class _Case:
         if not decisive:
             return ""
         return (
-            f"{self.late_drops:,} arrivals were dropped more than {_seconds(self.late_limit)} after their instant, in "
-            f"a stall of the generator, and without them no more than the allowed {self.allowed:,} would be bad"
+            f"{self.late_drops:,} arrivals were dropped more than {setting_text(self.late_limit)} after their instant, "
+            f"in a stall of the generator, and without them no more than the allowed {self.allowed:,} would be bad"
         )
-
-    def _missing(self) -> str:
-        expected = self.health.scheduled_offered
-        if expected is None or abs(expected - self.count) <= max(1, MISSING_SHARE * expected):
-            return ""
-        return f"the schedule had {expected:,} arrivals in the measured part and the generator made {self.count:,}"
 
     def _wrong_load(self) -> str:
         wrong = self.measured.by_end[End.CLIENT_ERROR]
@@ -219,9 +211,9 @@ class _Case:
         if self.bad > self.allowed:
             reasons.append(
                 f"{self.name} did not hold: {self.bad:,} of {self.count:,} arrivals "
-                f"({_percent(self.bad / self.count)}) were not answered within {_seconds(self.slo.threshold_seconds)} "
-                f"of their scheduled instant, where the objective allows {self.allowed:,}; {self.name} is "
-                f"{self._latency(point)}."
+                f"({_percent(self.bad / self.count)}) were not answered within "
+                f"{setting_text(self.slo.threshold_seconds)} of their scheduled instant, where the objective allows "
+                f"{self.allowed:,}; {self.name} is {self._latency(point)}."
             )
             reasons.append(self._breakdown())
             reasons += self._no_free_user()
@@ -231,7 +223,7 @@ class _Case:
         return reasons
 
     def _latency(self, point: float) -> str:
-        return _seconds(point) if point < math.inf else "beyond every answer (such arrivals got none)"
+        return setting_text(point) if point < math.inf else "beyond every answer (such arrivals got none)"
 
     def _breakdown(self) -> str:
         by_end = self.measured.by_end
@@ -246,14 +238,15 @@ class _Case:
             return []
         return [
             f"When {punctual:,} arrivals were due, every user was waiting for the service while the scheduler was "
-            f"punctual (lateness p99 {_seconds(self.lateness)}): the service fell behind, not the generator."
+            f"punctual (lateness p99 {setting_text(self.lateness)}): the service fell behind, not the generator."
         ]
 
     def _held(self, point: float, interval: Interval) -> str:
         return (
             f"{self.name} held: {self.good:,} of {self.count:,} arrivals ({_percent(self.good / self.count)}) were "
-            f"answered within {_seconds(self.slo.threshold_seconds)} of their scheduled instant, where the objective "
-            f"asks {self.count - self.allowed:,}; {self.name} is {_seconds(point)}, 95% interval {_between(interval)}."
+            f"answered within {setting_text(self.slo.threshold_seconds)} of their scheduled instant, where the "
+            f"objective asks {self.count - self.allowed:,}; {self.name} is {setting_text(point)}, 95% interval "
+            f"{_between(interval)}."
         )
 
     # What a reader should also know
@@ -264,7 +257,7 @@ class _Case:
         if verdict != "INVALID" and interval.low <= threshold < interval.high:
             notes.append(
                 f"Close: the 95% interval of {self.name}, {_between(interval)}, has the threshold of "
-                f"{_seconds(threshold)} in it; a longer run would tell."
+                f"{setting_text(threshold)} in it; a longer run would tell."
             )
         if self.health.cpu_share >= FULL_CORE and self.lateness <= self.late_limit:
             notes.append(
@@ -299,12 +292,6 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{decimals}f}%"
 
 
-def _seconds(seconds: float) -> str:
-    if seconds == math.inf:
-        return "∞"
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
 def _between(interval: Interval) -> str:
-    high = _seconds(interval.high) if interval.high < math.inf else "no upper end"
-    return f"{_seconds(interval.low)} to {high}"
+    high = setting_text(interval.high) if interval.high < math.inf else "no upper end"
+    return f"{setting_text(interval.low)} to {high}"

@@ -166,12 +166,12 @@ def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: da
             why = "requests given up while they could still have been good"
             excluded.append(results.Excluded(seconds, outcome.seconds, why))
     measured = outcome.samples.between(warmup, seconds)
-    made = results.build(
+    return results.build(
         outcome.samples,
         results.About(
             target=options.target,
             arrivals="closed" if closed else options.settings.arrivals,
-            planned_rate=0.0 if closed else rate,
+            planned_rate=None if closed else rate,
             seed=options.settings.seed,
             started_at=started.isoformat(timespec="seconds"),
             settings=settings,
@@ -191,7 +191,6 @@ def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: da
         notes=[_CLOSED_NOTE] if closed else [],
         series=series(outcome.samples, measured, seconds),
     )
-    return made | ({"planned_rate": None} if closed else {})
 
 
 def _client_error(what: str) -> bool:

@@ -3,7 +3,7 @@
 import math
 from typing import Final, TextIO
 
-from loadtest.analysis.report.words import latency_text, rate_text, seconds_text
+from loadtest.analysis.words import latency_text, rate_text, seconds_text
 from loadtest.run.watch import Standing
 
 QUIET_SECONDS: Final = 5.0  # between lines where they cannot be rewritten

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadtest.analysis.report.words import INFINITE, NOTHING, count_text, latency_text, rate_text, share_text
+from loadtest.analysis.words import INFINITE, NOTHING, count_text, latency_text, rate_text, share_text
 
 
 def told(result: Mapping[str, Any]) -> str:

@@ -30,11 +30,11 @@ from loadtest.settings import LoadSettings
 from loadtest.user import ClosedLoopUser, OpenLoopUser
 from loadtest.worker_report import WorkerReports
 
-LOOK_SECONDS: Final = 0.5
-_POLL_SECONDS: Final = 0.05
 # Its warnings are about many users at once, and ours only wait; what happens to workers is told in the run's own words.
 logging.getLogger("locust.runners").setLevel(logging.ERROR)
 
+LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.05
 JOIN_SECONDS: Final = 60.0  # for the workers to come up on a busy machine
 DRAIN_SECONDS: Final = 2.0  # beyond the timeout, for requests under way at the end
 
@@ -145,7 +145,7 @@ class Trial:
                 raise TrialError("interrupted before the load began")
             if time.monotonic() > end:
                 raise TrialError(f"the generator's processes did not start within {JOIN_SECONDS:g} s")
-            gevent.sleep(0.05)
+            gevent.sleep(_POLL_SECONDS)
 
     def _watch(
         self, director: Director, workers: Workers, look: Callable[[Standing], bool]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-from loadtest.analysis.report.words import INFINITE, setting_text
+from loadtest.analysis.words import INFINITE, setting_text
 
 Figure = dict[str, Any]
 

@@ -22,7 +22,7 @@ from loadtest.analysis.report.axes import (
     tail,
 )
 from loadtest.analysis.report.telling import lost_share
-from loadtest.analysis.report.words import count_text, seconds_text, setting_text, share_text
+from loadtest.analysis.words import count_text, seconds_text, setting_text, share_text
 
 MARKED: Final[Mapping[float, str]] = {0.9: "top left", 0.99: "top left", 0.999: "bottom right"}
 _GOOD, _LATE, _LOST = "@served", "@late", "@lost"

@@ -10,7 +10,8 @@ from typing import Any, Final
 import plotly.offline
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from loadtest.analysis.report import distribution, pairing, telling, timeline, words
+from loadtest.analysis import words
+from loadtest.analysis.report import distribution, pairing, telling, timeline
 from loadtest.analysis.report.axes import Figure
 from loadtest.analysis.verdict import Objective, lateness_limit_seconds
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from loadtest.analysis.report import telling
-from loadtest.analysis.report.words import INFINITE, NOTHING, latency_text, rate_text, seconds_text, share_text
+from loadtest.analysis.words import INFINITE, NOTHING, latency_text, rate_text, seconds_text, share_text
 
 _REALITY: Final = {
     True: ("real", "real"),

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from loadtest.analysis.order import percentile_name
-from loadtest.analysis.report.words import (
+from loadtest.analysis.verdict import Objective, lateness_limit_seconds
+from loadtest.analysis.words import (
     NOTHING,
     count_text,
     interval_text,
@@ -19,7 +20,6 @@ from loadtest.analysis.report.words import (
     span_text,
     value_text,
 )
-from loadtest.analysis.verdict import Objective, lateness_limit_seconds
 
 MEANINGS: Final[Mapping[str, str]] = {
     "PASS": "The service kept its objective under this load, and the load was what it was meant to be.",
@@ -128,13 +128,7 @@ def _kept(result: Mapping[str, Any]) -> Card:
 def _throughput(result: Mapping[str, Any]) -> Card:
     sent = f"{rate_text(result['achieved_rate'])}/s were sent"
     planned = "" if is_closed(result) else f", {rate_text(result['planned_rate'])}/s planned"
-    return Card("throughput", f"{rate_text(completed_rate(result))}/s", f"completed; {sent}{planned}")
-
-
-def completed_rate(result: Mapping[str, Any]) -> float | None:
-    """Successes per second of the measured part."""
-    span = result["duration_seconds"] - result["warmup_seconds"]
-    return result["measured"]["completed"] / span if span > 0 else None
+    return Card("throughput", f"{rate_text(result['throughput'])}/s", f"completed; {sent}{planned}")
 
 
 def _lost(result: Mapping[str, Any]) -> Card:

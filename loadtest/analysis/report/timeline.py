@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from loadtest.analysis.report.axes import SIDES, Figure, Key, LatencyAxis, Rows, axis, figure, level, named
-from loadtest.analysis.report.words import rate_text, seconds_text, setting_text
+from loadtest.analysis.words import rate_text, seconds_text, setting_text
 
 Column = Sequence[float | None]
 

@@ -73,7 +73,7 @@ class Loaded:
 
 @pytest.fixture(scope="module")
 def loaded(
-    root: Path, tmp_path_factory: pytest.TempPathFactory, module_port: Callable[[], int], missing: Callable[[str], None]
+    root: Path, tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], missing: Callable[[str], None]
 ) -> Iterator[Loaded]:
     try:
         obtain(say=lambda line: None)
@@ -87,7 +87,7 @@ def loaded(
     (rules / "drill.yml").write_text(DRILL)
     settings = StackSettings.from_environment(
         {name: value for name, value in os.environ.items() if not name.startswith(("SERVICE_", "TAILBOARD_"))}
-        | {f"{name}_PORT": str(module_port()) for name in PORTS}
+        | {f"{name}_PORT": str(free_port()) for name in PORTS}
         | {
             "TAILBOARD_STATE_DIR": str(directory / "state"),
             "TAILBOARD_RULES_DIR": str(rules),

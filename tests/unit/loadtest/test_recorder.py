@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadtest.recorder import MAX_NAMES, Histogram, Recorder, outcome_of
+from loadtest.outcomes import outcome_of
+from loadtest.recorder import MAX_NAMES, Histogram, Recorder
 
 EDGES = (0.001, 0.05, 1.0)
 

@@ -141,13 +141,6 @@ def test_a_lost_worker_makes_the_run_invalid() -> None:
     assert "2,500 of 10,000 arrivals" in judgement.reasons[0]
 
 
-def test_arrivals_that_the_generator_never_made_are_missed() -> None:
-    assert judged(run(), GeneratorHealth(scheduled_offered=10_010)).verdict == "PASS"
-    judgement = judged(run(), GeneratorHealth(scheduled_offered=10_500))
-    assert judgement.verdict == "INVALID"
-    assert "10,500" in judgement.reasons[0]
-
-
 def test_requests_refused_as_wrong_say_what_the_service_answered() -> None:
     wrong = spoiled(200, End.CLIENT_ERROR, run())
     judgement = judge(wrong, SLO, PUNCTUAL, client_errors={"HTTP 404": 200})

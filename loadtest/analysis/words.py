@@ -1,4 +1,4 @@
-"""How a report writes figures for people."""
+"""How figures are written for people: in verdicts, in reports, on the terminal and on the live tab."""
 
 import math
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ def seconds_text(seconds: float | None) -> str:
 
 def setting_text(seconds: float) -> str:
     """A time that somebody chose, without digits that nobody gave: 50 ms, 1.5 s."""
-    number, _, unit = seconds_text(seconds).partition(" ")
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
+    number, space, unit = seconds_text(seconds).partition(" ")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + space + unit
 
 
 def latency_text(seconds: float | None) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loadtest.analysis.report.words import (
+from loadtest.analysis.words import (
     interval_text,
     latency_text,
     rate_text,
