@@ -112,7 +112,7 @@ def build(
         "measured": measured_counts,
         "planned_rate": about.planned_rate,
         "achieved_rate": measured_counts["started"] / span if span else 0.0,
-        "throughput": measured_counts["completed"] / span if span else 0.0,
+        "throughput": _answered(samples, warmup_seconds, duration_seconds) / span if span else 0.0,
         "latency_seconds": {name: _finite(value) for name, value in latency.items()},
         "latency_reasons": _why_null(measured, latency),
         "latency_ci95": {name: _ends(interval) for name, interval in intervals.items()},
@@ -138,6 +138,12 @@ def build(
         "host": dict(about.host),
         **({} if series is None else {"series": dict(series)}),
     }
+
+
+def _answered(samples: Samples, start: float, end: float) -> int:
+    """Good answers that came in that time, whenever they were due: what came later was not done by then."""
+    done = samples.rows["done"][samples.ends == End.OK]
+    return int(np.count_nonzero((done >= start) & (done < end)))
 
 
 def batches(measured: Samples, slo: Slo, start: float, end: float, count: int = BATCHES) -> list[dict[str, Any]]:

@@ -144,3 +144,15 @@ def test_a_schedule_that_changes_its_rate_is_not_asked_to_be_steady() -> None:
 def test_a_file_that_is_no_result_is_refused_with_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(ResultError, match=sentence):
         result.loads(text)
+
+
+def test_throughput_is_what_was_answered_in_the_measured_time() -> None:
+    """An overloaded service that answers half as fast as it is asked does not look as fast as it is asked."""
+    rows = samples().rows.copy()  # 200/s for 30 s
+    rows["done"] = 2 * rows["scheduled"] + 0.001  # 100/s
+    made = built(Samples(rows))
+    assert made["measured"]["completed"] == 5_000
+    assert made["throughput"] == pytest.approx(100, rel=0.01)
+    rows["done"][3_000:] = math.nan
+    rows["end"][3_000:] = End.IN_FLIGHT
+    assert built(Samples(rows))["throughput"] == pytest.approx(100, rel=0.01)
