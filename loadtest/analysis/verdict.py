@@ -236,9 +236,10 @@ class _Case:
         punctual = self.measured.by_end[End.DROPPED] - self.late_drops
         if not punctual:
             return []
+        due = f"{punctual:,} {'arrival was' if punctual == 1 else 'arrivals were'} due"
         return [
-            f"When {punctual:,} arrivals were due, every user was waiting for the service while the scheduler was "
-            f"punctual (lateness p99 {setting_text(self.lateness)}): the service fell behind, not the generator."
+            f"When {due}, every user was waiting for the service while the scheduler was punctual (lateness p99 "
+            f"{setting_text(self.lateness)}): the service fell behind, not the generator."
         ]
 
     def _held(self, point: float, interval: Interval) -> str:
