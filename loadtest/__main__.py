@@ -5,8 +5,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from loadtest.analysis.verdict import EXIT_CODES, USAGE_ERROR
+# Other imports are made where they are used: they take a second, in which Ctrl-C is to end in a sentence too.
 
+_INTERRUPTED: Final = 130  # what shells say of a program that Ctrl-C ended; no verdict
 _USAGE: Final = """usage: python -m loadtest run [OPTIONS]      send a load, judge it, write result.json and report.html
        python -m loadtest compare A B        two results side by side: is the difference real?
 
@@ -14,7 +15,8 @@ Each has --help. For Locust's web UI: locust -f loadtest/locustfile.py"""
 
 
 def _run(argv: Sequence[str]) -> int:
-    from loadtest.run.options import UsageError  # here, so that `compare` does not wait for Locust
+    from loadtest.analysis.verdict import EXIT_CODES, USAGE_ERROR
+    from loadtest.run.options import UsageError
 
     if any(each in ("-h", "--help") for each in argv):
         from loadtest.run.options import parser
@@ -39,6 +41,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _compare(argv: Sequence[str]) -> int:
+    from loadtest.analysis.verdict import USAGE_ERROR
     from loadtest.compare import CompareError, run
 
     try:
@@ -48,8 +51,9 @@ def _compare(argv: Sequence[str]) -> int:
         return USAGE_ERROR
 
 
-def main(argv: Sequence[str]) -> int:
-    """Dispatch; the exit code."""
+def _dispatch(argv: Sequence[str]) -> int:
+    from loadtest.analysis.verdict import USAGE_ERROR
+
     commands: dict[str, Callable[[Sequence[str]], int]] = {"run": _run, "compare": _compare}
     if argv and argv[0] in commands:
         return commands[argv[0]](argv[1:])
@@ -59,6 +63,15 @@ def main(argv: Sequence[str]) -> int:
     what = f"unknown command {argv[0]!r}" if argv else "a command is missing"
     print(f"loadtest: {what}\n{_USAGE}", file=sys.stderr)
     return USAGE_ERROR
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what the command line asks; the exit code."""
+    try:
+        return _dispatch(argv)
+    except KeyboardInterrupt:
+        print("loadtest: interrupted before it had begun", file=sys.stderr)
+        return _INTERRUPTED
 
 
 if __name__ == "__main__":

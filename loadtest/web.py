@@ -19,14 +19,14 @@ from loadtest.worker_report import Report
 _SWARM: Final = "locust.swarm"  # Flask endpoints of Locust 2.47
 _INDEX: Final = "locust.index"
 
-# What is put on Locust's page: a strip at its foot and a tab of our own, filled from /load each second. The strip says
+# What is put on Locust's page: a strip at its head and a tab of our own, filled from /load each second. The strip says
 # what "users" means here and why an edit was refused (Locust's dialog closes without a word). Locust's own RPS and
 # percentiles go stale when the server freezes; these do not.
 _PAGE: Final = Path(__file__).parent / "page"
 _STRIP: Final = """
 <div id="tailboard">
 <span><b>Open loop</b>: <i>arrivals</i> and <i>rate</i> (custom parameters) decide when requests start; users are
-only the <b>cap on requests in flight</b>.</span>
+only the <b>cap on requests in flight</b>. With both classes ticked, OpenLoopUser runs.</span>
 <span id="tailboard-account"></span> <b id="tailboard-refused" role="alert"></b></div>
 """
 

@@ -6,6 +6,7 @@
   const panel = document.getElementById("open-loop");
   const refused = document.getElementById("tailboard-refused");
   const account = document.getElementById("tailboard-account");
+  document.body.prepend(document.getElementById("tailboard"));  // above all, where it covers no button
 
   // The values in force go into the form: Locust would offer those of the command line, and an edit would post them.
   const values = JSON.parse(document.getElementById("tailboard-values").textContent);
@@ -21,6 +22,7 @@
     if (new URL(reply.url).pathname.endsWith("/swarm")) {
       const said = await reply.clone().json();
       refused.textContent = said.success ? "" : said.message;
+      if (!said.success) refused.scrollIntoView();
     }
     return reply;
   };
