@@ -95,7 +95,7 @@ def test_one_arrival_is_one_task_whatever_the_client(
     steps = stats["/step"]["num_requests"] + stats["/last-step"]["num_requests"]
     assert first == second
     assert first + steps == account["completed"] == account["offered"]  # the schedule's doing, not the pause's
-    assert first > steps > 0  # by weight
+    assert first > stats["/step"]["num_requests"] > 0  # three to one by weight
     assert stats["/hello"]["num_requests"] == 30  # each user's own on_start ran
     assert stats["/first"]["min_response_time"] >= 200  # from the scheduled instant
     assert stats["/second"]["min_response_time"] < 100
