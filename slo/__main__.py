@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -37,7 +38,12 @@ def main() -> int:
         metavar="SHARE",
         help="explain: a share of bad requests, 0.03",
     )
-    parser.add_argument("--slo", type=Path, default=Path("slo.yaml"), help="the SLO file (default: %(default)s)")
+    parser.add_argument(
+        "--slo",
+        type=Path,
+        default=Path(os.environ.get("SLO_FILE") or "slo.yaml"),
+        help="the SLO file (default: SLO_FILE, else slo.yaml)",
+    )
     parser.add_argument("--root", type=Path, default=Path(), help="where prometheus/ and grafana/ are (default: here)")
     arguments = parser.parse_args()
     try:

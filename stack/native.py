@@ -4,17 +4,19 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
 from service.models import ModelError, check_file, parse_model
 from service.settings import Settings as ServiceSettings
 from service.settings import SettingsError as ServiceSettingsError
-from slo.config import SloError
+from slo.config import SloError, SloFile
 from slo.config import load as load_slo
 from stack import binaries, parts, ports
+from stack.drift import drifted
 from stack.errors import StackError
-from stack.settings import ROOT, StackSettings
+from stack.settings import ROOT, RULES, StackSettings
 from stack.state import AlreadyRunning, StateDirectory
 from stack.supervisor import PartFailed, Supervisor
 
@@ -93,6 +95,7 @@ class NativeStack:
         self._state = StateDirectory(settings)
         note = {"pid": os.getpid(), "started_at": time.time(), "log_dir": str(settings.log_dir)}
         self._state.write_note({**note, "status": "being started"})
+        self._state.forget_notifications()
         ports.check([claim for part in chosen for claim in part.claims(settings)])
         programs = None
         if any(part.needs_binaries for part in chosen):
@@ -113,9 +116,21 @@ class NativeStack:
             model = parse_model(settings.model)
             if model.path is not None:  # the parts run in ROOT, wherever we were started
                 check_file(replace(model, path=str(ROOT / model.path)), settings.allow_pickle)
-            load_slo(ROOT / settings.slo_file)
+            self._compare_rules(load_slo(ROOT / settings.slo_file), settings.slo_file)
         except (ServiceSettingsError, ModelError, SloError) as error:
             raise StackError(str(error)) from error
+
+    def _compare_rules(self, slo: SloFile, source: Path) -> None:
+        """Rules of one's own are one's own; those of the repository are said to follow from slo.yaml."""
+        if self.settings.rules_dir != RULES:
+            return
+        if names := drifted(slo, RULES):
+            verb = "is" if len(names) == 1 else "are"
+            self._say(
+                f"warning: {' and '.join(names)} in {RULES.relative_to(ROOT)} {verb} not what {source} "
+                "gives, so alerts and dashboards follow another objective than the service; "
+                f"`python -m slo generate --slo {source}` writes them anew"
+            )
 
     def _running(self) -> Supervisor:
         if self._supervisor is None:

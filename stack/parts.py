@@ -152,6 +152,8 @@ def _prometheus(context: Context, part: Part) -> Component:
             f"--web.external-url={page}/",
             f"--storage.tsdb.path={settings.data_dir / 'prometheus'}",
             f"--storage.tsdb.retention.time={settings.retention}",
+            # Alertmanager holds an alert four times as long after Prometheus has gone; the default is a minute.
+            "--rules.alert.resend-delay=30s",
         ),
         environment=settings.child_environment(),
         ready_url=f"{page}/-/ready",

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PREFIX: Final = "TAILBOARD_"
 _STATE: Final = ROOT / ".tailboard"
 _BIN: Final = _STATE / "bin"
-_RULES: Final = ROOT / "prometheus" / "rules"
+RULES: Final = ROOT / "prometheus" / "rules"
 LOOPBACK: Final = "127.0.0.1"
 
 
@@ -110,7 +110,7 @@ class StackSettings:
         default=_BIN, metadata=_from("TAILBOARD_BIN_DIR", _directory, "where fetched programs are kept")
     )
     rules_dir: Path = field(
-        default=_RULES, metadata=_from("TAILBOARD_RULES_DIR", _directory, "recording and alert rules")
+        default=RULES, metadata=_from("TAILBOARD_RULES_DIR", _directory, "recording and alert rules")
     )
     service_cpus: tuple[int, ...] = field(
         default=(), metadata=_from("TAILBOARD_SERVICE_CPUS", _cpus, "CPUs of the service; all when unset")

@@ -76,6 +76,14 @@ class StateDirectory:
         new.replace(path)
         return token
 
+    def forget_notifications(self) -> None:
+        """Whom Alertmanager has told of what, before it starts. Silences stay.
+
+        It tells nobody twice of the same alert until `repeat_interval` is over, across its own restarts too, and an
+        alert of the stack before this one is the same to it: a breach soon after a start would reach nobody.
+        """
+        (self._settings.data_dir / "alertmanager" / "nflog").unlink(missing_ok=True)
+
     def release(self) -> None:
         """Removes the note and lets the next one in; idempotent."""
         if self._lock is not None:

@@ -19,3 +19,10 @@ def test_the_budget_window_is_kept(root: Path) -> None:
     assert compose
     assert compose[1] == StackSettings().retention
     assert days(compose[1]) > window
+
+
+def test_alertmanager_holds_an_alert_as_long_as_in_the_native_stack(root: Path) -> None:
+    """Its end is told within two minutes even if Prometheus is away when it comes: four times the resend delay."""
+    delay = "--rules.alert.resend-delay=30s"
+    assert delay in (root / "docker-compose.yml").read_text()
+    assert delay in (root / "stack/parts.py").read_text()

@@ -4,11 +4,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from loadtest.analysis.samples import End, Samples
+from loadtest.analysis.verdict import GeneratorHealth, judge
+from loadtest.run.options import parse
 from slo.config import load
 from slo.generate import artifacts, write
 from stack.binaries import Binaries
@@ -161,3 +165,12 @@ def test_another_threshold_is_followed_by_everything(
     done = run(binaries.promtool, "test", "rules", *tests)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("SUCCESS") == len(tests) >= 3
+    assert verdict(file, tmp_path, latency_seconds=0.08) == "PASS"
+    assert verdict(root / "slo.yaml", tmp_path, latency_seconds=0.08) == "FAIL"
+
+
+def verdict(slo: Path, out: Path, latency_seconds: float) -> str:
+    """Of a load test of 2,000 arrivals that all took that long, judged by the options that name this file."""
+    options = parse(["--slo", str(slo), "--out", str(out)], datetime(2026, 1, 1, tzinfo=UTC))
+    rows = [(at / 100, at / 100, at / 100 + latency_seconds, End.OK, 0) for at in range(2000)]
+    return judge(Samples.of(rows), options.slo, GeneratorHealth()).verdict

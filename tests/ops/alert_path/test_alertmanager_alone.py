@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stack.state import StateDirectory
 from tests.ops.alert_path.webhook import Notice
 from tests.ops.alert_path.world import World
 
@@ -22,6 +23,8 @@ class Told:
     ended: float
     resolved: Notice
     notices: list[Notice]
+    told_by_restart: int  # how often somebody had heard that "Back" fires, after Alertmanager's restart
+    told_by_new_stack: int  # and after a start of the stack
 
 
 def play(world: World) -> Told:
@@ -41,7 +44,23 @@ def play(world: World) -> Told:
     add(world, "Back")  # inside the same group_interval: it has fired all along, as far as anyone knows
     add(world, "Watchdog", severity="none")
     time.sleep(12)  # two group_intervals
-    return Told(ended, resolved, world.webhook.notices())
+    notices = world.webhook.notices()
+    restart(world, as_a_new_stack=False)
+    again = len(world.webhook.notices("Back", "firing"))
+    restart(world, as_a_new_stack=True)
+    world.webhook.wait("Back", "firing", 20, count=again + 1)
+    return Told(ended, resolved, notices, again, len(world.webhook.notices("Back", "firing")))
+
+
+def restart(world: World, as_a_new_stack: bool) -> None:
+    """Away while "Back" fires, so that its end is never told; it fires anew afterwards."""
+    world.stop("alertmanager")
+    if as_a_new_stack:
+        with StateDirectory(world.settings) as state:
+            state.forget_notifications()
+    world.start("alertmanager")
+    add(world, "Back")
+    time.sleep(8)  # group_wait, and a group_interval
 
 
 def add(world: World, name: str, over: bool = False, severity: str = "page") -> None:
@@ -67,3 +86,8 @@ def test_the_rest_is_quiet(story: Told) -> None:
         "Brief resolved",
         "Back firing",
     ]
+
+
+def test_a_new_stack_pages_anew_and_a_restarted_alertmanager_does_not(story: Told) -> None:
+    """Who stopped the stack while an alert fired would otherwise not hear of the next breach for `repeat_interval`."""
+    assert (story.told_by_restart, story.told_by_new_stack) == (1, 2)

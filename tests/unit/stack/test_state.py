@@ -75,3 +75,13 @@ def test_a_given_token_is_used_and_not_written_down(settings: StackSettings) -> 
     with StateDirectory(dataclasses.replace(settings, admin_token="given")) as state:
         assert state.admin_token() == "given"
         assert not (settings.state_dir / "admin-token").exists()
+
+
+def test_a_start_forgets_who_was_told_of_what_and_keeps_silences(settings: StackSettings) -> None:
+    with StateDirectory(settings) as state:
+        state.forget_notifications()  # the first time there is nothing yet
+        data = settings.data_dir / "alertmanager"
+        (data / "nflog").write_bytes(b"told")
+        (data / "silences").write_bytes(b"muted")
+        state.forget_notifications()
+        assert [path.name for path in data.iterdir()] == ["silences"]
