@@ -1,0 +1,86 @@
+"""Where a setting's percentile meets the objective: the rate at which the slack is 1, from all that was measured.
+
+The slack is threshold/p99. In a queue it falls almost linearly with the rate, as latency is the reciprocal of the spare
+capacity (M/M/1: p99 = ln 100/(μ−λ), exactly linear); so a straight line through the trials near the objective uses what
+each of them says, where a plain pass or fail would keep one bit.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from loadtest.analysis.tuner.trial import Measured
+
+WINDOW: Final = 0.25  # in ln(rate): how far from the objective a trial may be and still belong to the line
+LARGEST_SLACK: Final = 2.5  # beyond, the line is known to bend: latency stops falling at the bare service time
+USUAL_SLOPE: Final = 7.0  # of the slack per ln(rate): a load of some 88% of what the service can do
+LEAST_SLOPE: Final = 1.0
+LARGEST_SLOPE: Final = 60.0
+LEAST_ERROR: Final = 0.04  # of a slack: no trial is believed to be better than that
+CUT_SHORT_SLACK: Final = 0.7  # a trial that was ended early says "below 1" and little about how much
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The rate at which the objective is just met, an estimate."""
+
+    rate: float
+    error: float  # its standard error, in ln(rate)
+    slope: float  # how fast the slack falls there, per ln(rate); positive
+    trials: int  # that it rests on
+
+    def slack(self, rate: float) -> float:
+        """What is expected at another rate nearby."""
+        return 1 - self.slope * math.log(rate / self.rate)
+
+
+def slack(trial: Measured, threshold_seconds: float) -> tuple[float, float]:
+    """Slack of a trial and its error; a failed trial that was cut short counts as not much below 1."""
+    point, error = trial.slack(threshold_seconds)
+    if trial.ended_early:
+        point = max(point, CUT_SHORT_SLACK) if point < 1 else 1.0
+        error = max(error, 1 - CUT_SHORT_SLACK)
+    return point, math.hypot(error, LEAST_ERROR)
+
+
+def estimate(trials: Sequence[Measured], threshold_seconds: float, around: float) -> Capacity | None:
+    """From the trials within the window of the rate `around`; None without any.
+
+    A Bayesian straight line: the slope starts from `USUAL_SLOPE`, give or take as much, so that one trial already gives
+    an answer, and each further trial corrects it.
+    """
+    centre = math.log(around)
+    found = None
+    for _ in range(3):
+        points = [
+            (math.log(trial.rate) - centre, *slack(trial, threshold_seconds))
+            for trial in trials
+            if trial.verdict != "INVALID" and abs(math.log(trial.rate) - centre) <= WINDOW
+        ]
+        points = [point for point in points if point[1] <= LARGEST_SLACK]
+        if not points:
+            return found
+        found = _line(points, centre)
+        nearer = min(max(math.log(found.rate), centre - WINDOW / 2), centre + WINDOW / 2)
+        if abs(nearer - centre) < 1e-3:
+            break
+        centre = nearer
+    return found
+
+
+def _line(points: Sequence[tuple[float, float, float]], centre: float) -> Capacity:
+    """Weighted least squares of slack = level − slope·x, with a prior on the slope alone."""
+    weights = [1 / error**2 for _, _, error in points]
+    total = sum(weights)
+    mean_x = sum(w * x for w, (x, _, _) in zip(weights, points, strict=True)) / total
+    level = sum(w * y for w, (_, y, _) in zip(weights, points, strict=True)) / total
+    spread = sum(w * (x - mean_x) ** 2 for w, (x, _, _) in zip(weights, points, strict=True))
+    joint = sum(w * (x - mean_x) * (y - level) for w, (x, y, _) in zip(weights, points, strict=True))
+    prior = 1 / USUAL_SLOPE**2
+    slope = (prior * USUAL_SLOPE - joint) / (prior + spread)
+    slope = min(max(slope, LEAST_SLOPE), LARGEST_SLOPE)
+    away = (level - 1) / slope
+    slope_error = 1 / math.sqrt(prior + spread)
+    error = math.hypot(1 / math.sqrt(total), away * slope_error) / slope
+    return Capacity(math.exp(centre + mean_x + away), error, slope, len(points))

@@ -1,0 +1,49 @@
+"""What the search found: the setting, its bracket, and every trial that says so."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from loadtest.analysis.tuner.frontier import Frontier, frontiers
+from loadtest.analysis.tuner.knobs import Knobs
+from loadtest.analysis.tuner.trial import Measured
+from loadtest.analysis.verdict import Objective
+
+Kind = Literal["chosen", "cannot_meet", "generator_limited", "too_slow", "partial"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer is a bracket: the largest confirmed rate and the smallest failed one.
+
+    chosen: `knobs` held `rate` in every confirmation. generator_limited: the same, but the generator could hold no more
+    than `generator_rate`, so nothing is claimed beyond. partial: it ended before `rate` was confirmed; `knobs` and
+    `rate` are the best that passed, if any. cannot_meet: not even `floor`, the trial with the lowest percentile, was
+    inside the objective. too_slow: `needed_seconds` are needed for enough samples, more than the budget.
+    """
+
+    kind: Kind
+    slo: Objective
+    trials: tuple[Measured, ...]
+    spent_seconds: float
+    knobs: Knobs | None = None
+    rate: float | None = None  # requests per second
+    failed_rate: float | None = None  # of the same knobs; None where none failed above `rate`
+    confirmations: tuple[Measured, ...] = ()  # at `rate`, all passed
+    floor: Measured | None = None
+    generator_rate: float | None = None  # the largest that it held; None where it was no limit
+    needed_seconds: float | None = None
+    why: str = ""  # a sentence on what ended the search early, if something did
+
+    @property
+    def confirmed(self) -> bool:
+        return self.kind in ("chosen", "generator_limited") and bool(self.confirmations)
+
+    @property
+    def frontiers(self) -> list[Frontier]:
+        """What is known of each setting that was tried."""
+        return frontiers(self.trials, self.slo.threshold_seconds)
+
+    @property
+    def frontier(self) -> Frontier | None:
+        """Of the chosen setting."""
+        return next((each for each in self.frontiers if each.knobs == self.knobs), None)
