@@ -1,4 +1,4 @@
-"""What follows from slo.yaml, as files: rules, rule tests, dashboards. Written, or compared with what is there."""
+"""What follows from slo.yaml, as files: rules, rule tests, dashboards, what a cluster takes. Written, or compared."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from slo import kubernetes
 from slo.config import SloFile
 from slo.rule_tests import rule_test_files
 from slo.rules import rule_files
@@ -14,6 +15,7 @@ from slo.rules import rule_files
 RULES: Final = Path("prometheus/rules")
 RULE_TESTS: Final = Path("prometheus/tests")
 DASHBOARDS: Final = Path("grafana/dashboards")
+KUBERNETES: Final = Path("deploy/kubernetes")
 
 _HEADER: Final = "# Generated from slo.yaml by `python -m slo generate`; changes here are lost.\n"
 
@@ -26,6 +28,16 @@ def artifacts(slo: SloFile) -> dict[Path, str]:
     files = {RULES / name: yaml_text(content) for name, content in rule_files(slo).items()}
     files |= {RULE_TESTS / name: yaml_text(content) for name, content in rule_test_files(slo).items()}
     files |= {DASHBOARDS / name: json_text(content) for name, content in dashboards(slo).items()}
+    return files | _for_a_cluster(slo)
+
+
+def _for_a_cluster(slo: SloFile) -> dict[Path, str]:
+    files = {KUBERNETES / "base" / "service-monitor.yaml": yaml_text(kubernetes.service_monitor(slo))}
+    for overlay in kubernetes.OVERLAYS:
+        watched = kubernetes.for_overlay(slo, overlay)
+        folder = KUBERNETES / "overlays" / overlay
+        files[folder / "slo.yaml"] = yaml_text(kubernetes.slo_document(watched))
+        files[folder / "prometheus-rule.yaml"] = yaml_text(kubernetes.prometheus_rule(watched))
     return files
 
 
