@@ -1,7 +1,7 @@
 """The load settings as command-line options, the same for Locust's own command and for `python -m loadtest`."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -23,9 +23,11 @@ class _Joined(argparse.Action):
         setattr(namespace, self.dest, f"{before}{HEADER_SEPARATOR}{text}" if before else text)
 
 
-def add_settings(parser: Any) -> None:
-    """An option for every load setting, with the setting's own type. The values are not checked yet."""
+def add_settings(parser: Any, names: Collection[str] | None = None) -> None:
+    """An option for every load setting, or for those named, with its own type. The values are not checked yet."""
     for each in fields(LoadSettings):
+        if names is not None and each.name not in names:
+            continue
         more: dict[str, Any] = {"type": type(each.default)}
         if each.name == "arrivals":
             more["choices"] = ARRIVALS

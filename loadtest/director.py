@@ -56,6 +56,7 @@ class Director:
         self._dealt_at = 0.0  # of the curve's time, when the shares in force were handed out
         self._seconds: float | None = None
         self._samples: Path | None = None
+        self._grace_seconds: float | None = None
         self.problems: list[str] = []
         """What kept workers from taking part in the run that goes on, or in the last one: a sentence each."""
         self.lost: list[LostWorker] = []
@@ -82,9 +83,12 @@ class Director:
         """The share of each worker in the run, and from when of the load's time on it has that."""
         return {worker: (Share(index, len(self._shared)), self._dealt_at) for index, worker in enumerate(self._shared)}
 
-    def limit(self, seconds: float | None, samples: Path | None) -> None:
-        """For the runs from now on: the load ends after so many seconds; a row per arrival goes into this folder."""
-        self._seconds, self._samples = seconds, samples
+    def limit(self, seconds: float | None, samples: Path | None, grace_seconds: float | None = None) -> None:
+        """For the runs from now on: the load ends after so many seconds; a row per arrival goes into this folder.
+
+        When a run is stopped, requests under way have `grace_seconds` to end; None: their timeout.
+        """
+        self._seconds, self._samples, self._grace_seconds = seconds, samples, grace_seconds
 
     def share_out(self, notice_seconds: float = 0.0) -> None:
         """Tell every worker the settings, its share, and how far the load will have come when these take over."""
@@ -95,7 +99,8 @@ class Director:
         begun += notice_seconds if begun else 0.0
         environment = self._environment
         # Requests under way may end in their own time, so that the account closes without loose ends.
-        environment.stop_timeout = max(float(environment.parsed_options.stop_timeout), settings.timeout_seconds + 1)
+        grace = settings.timeout_seconds + 1 if self._grace_seconds is None else self._grace_seconds
+        environment.stop_timeout = max(float(environment.parsed_options.stop_timeout), grace)
         self._shared, self._dealt_at = self._workers(), begun
         for index, worker in enumerate(self._shared):
             plan = {

@@ -42,10 +42,11 @@ class CrewSpec:
     processes: int
     user: str  # FILE or FILE:CLASS with a user class of somebody's own, or nothing
     edges: tuple[float, ...]
+    grace_seconds: float | None = None  # for requests under way when a load is stopped; None: their timeout
 
 
 class Crew:
-    """Ready for loads once `wait` has returned; `end` it whatever happened."""
+    """Sends loads, one at a time; `end` it whatever happened."""
 
     def __init__(self, spec: CrewSpec, folder: Path) -> None:
         """Starts the processes; their logs go into `folder`."""
@@ -81,21 +82,22 @@ class Crew:
         return self._interrupts > 1
 
     def wait(self) -> None:
-        """Until all processes have joined; TrialError."""
+        """Until all processes are ready for a load, at first or again after one; TrialError."""
         end = time.monotonic() + JOIN_SECONDS
         while len(self.runner.clients.ready) < self.spec.processes:
             if self.workers.ended:
-                raise TrialError(f"a generator process did not start: {self.workers.last_words(self.workers.ended[0])}")
+                raise TrialError(f"a generator process is not there: {self.workers.last_words(self.workers.ended[0])}")
             if self._interrupts:
                 raise TrialError("interrupted before the load began")
             if time.monotonic() > end:
-                raise TrialError(f"the generator's processes did not start within {JOIN_SECONDS:g} s")
+                raise TrialError(f"the generator's processes were not ready within {JOIN_SECONDS:g} s")
             gevent.sleep(POLL_SECONDS)
 
     def begin(self, settings: LoadSettings, seconds: float | None, cap: int, folder: Path) -> None:
-        """Start a load; a row per arrival goes into `folder`. `seconds` None: it does not end by itself."""
+        """Start a load; a row per arrival goes into `folder`. `seconds` None: it does not end by itself. TrialError."""
+        self.wait()
         self._environment.parsed_options = _options(settings)
-        self.director.limit(seconds, folder)
+        self.director.limit(seconds, folder, self.spec.grace_seconds)
         self.runner.start(cap, float(cap))
 
     def stop(self) -> None:

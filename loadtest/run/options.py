@@ -45,7 +45,9 @@ class RunOptions:
     user: str  # a file with a user class of one's own, maybe with :Class after it
 
 
-class _Parser(configargparse.ArgumentParser):  # type: ignore[misc]
+class Parser(configargparse.ArgumentParser):  # type: ignore[misc]
+    """Raises UsageError for what argparse would exit for."""
+
     def error(self, message: str) -> NoReturn:
         """argparse would end with 2, which is INVALID here."""
         raise UsageError(message)
@@ -53,7 +55,7 @@ class _Parser(configargparse.ArgumentParser):  # type: ignore[misc]
 
 def parser() -> argparse.ArgumentParser:
     """The options of `run`."""
-    made: argparse.ArgumentParser = _Parser(
+    made: argparse.ArgumentParser = Parser(
         prog="python -m loadtest run",
         description="Sends an open-loop load to a service for a while and says whether its latency objective held.",
         epilog=_EPILOG,
@@ -111,15 +113,15 @@ def parse(argv: Sequence[str], now: datetime) -> RunOptions:
     jobs = {each.job: each for each in slo.services}
     if given["job"] is not None and given["job"] not in jobs:
         raise UsageError(f"--job is {given['job']!r}; expected one of {', '.join(jobs)}, as {given['slo']} has it")
-    duration = _time("--duration", given["duration"])
-    warmup = _time("--warmup", given["warmup"], may_be_zero=True) or 0.0
+    duration = seconds("--duration", given["duration"])
+    warmup = seconds("--warmup", given["warmup"], may_be_zero=True) or 0.0
     if duration is None and settings.arrivals != "trace":
         duration = 60.0
     if duration is not None and warmup >= duration:
         raise UsageError(
             f"--warmup is {given['warmup']} and --duration {duration:g}s; expected a warm-up shorter than the run"
         )
-    closed = _count("--closed-loop", given["closed_loop"], 0, MAX_CAP)
+    closed = count("--closed-loop", given["closed_loop"], 0, MAX_CAP)
     if closed and given["user"]:
         raise UsageError("--closed-loop and --user were both given; expected one of them")
     return RunOptions(
@@ -130,29 +132,31 @@ def parse(argv: Sequence[str], now: datetime) -> RunOptions:
         slo=settings.objective(jobs[given["job"]] if given["job"] else slo.services[0]),
         edges=slo.duration_edges,
         out=Path(given["out"] or f"out/run-{now:%Y%m%d-%H%M%S}"),
-        processes=_count("--processes", given["processes"], 1, MAX_PROCESSES),
-        users=None if given["users"] is None else _count("--users", given["users"], 1, MAX_CAP),
+        processes=count("--processes", given["processes"], 1, MAX_PROCESSES),
+        users=None if given["users"] is None else count("--users", given["users"], 1, MAX_CAP),
         closed_users=closed,
-        abort_seconds=_time("--abort-on-breach", given["abort_on_breach"]),
+        abort_seconds=seconds("--abort-on-breach", given["abort_on_breach"]),
         user=given["user"],
     )
 
 
-def _time(name: str, text: str | None, may_be_zero: bool = False) -> float | None:
+def seconds(name: str, text: str | None, may_be_zero: bool = False) -> float | None:
+    """What the option `name` says, in seconds; UsageError."""
     if text is None:
         return None
     if may_be_zero and text.strip() in ("0", "0s"):
         return 0.0
     try:
-        seconds = float(parse_duration(f"{text}s" if text.strip().isdigit() else text))
+        value = float(parse_duration(f"{text}s" if text.strip().isdigit() else text))
     except ValueError:
         raise UsageError(f"{name} is {text!r}; expected a time such as 30s, 10m or 1h") from None
-    if not 0 < seconds <= MAX_SECONDS:
+    if not 0 < value <= MAX_SECONDS:
         raise UsageError(f"{name} is {text!r}; expected more than 0 and at most {MAX_SECONDS / 86_400:g} days")
-    return seconds
+    return value
 
 
-def _count(name: str, value: int, least: int, most: int) -> int:
+def count(name: str, value: int, least: int, most: int) -> int:
+    """`value` of the option `name` if it is in its range; UsageError."""
     if not least <= value <= most:
         raise UsageError(f"{name} is {value}; expected a whole number from {least} to {most}")
     return value

@@ -75,7 +75,6 @@ def run(argv: Sequence[str]) -> int:
 
     signals = [gevent.signal_handler(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
-        crew.wait()
         outcome = Trial(_spec(options, trace, seconds, rate), crew, folder).run(look)
     finally:
         crew.end()
