@@ -96,9 +96,9 @@ def batcher_dashboard(service: Service, uid: str) -> dict[str, Any]:
         figure(
             "Worker restarts",
             "Model workers that died or hung and were replaced, in the last hour.",
-            Query(f"sum(increase({of(names.WORKER_RESTARTS)}[1h]))", "restarts"),
+            Query(f"round(sum(increase({of(names.WORKER_RESTARTS)}[1h])))", "restarts"),
             ROWS,
-            [(None, GREEN), (0.5, RED)],
+            [(None, GREEN), (1, RED)],
             decimals=0,
             no_value="no service",
         ),

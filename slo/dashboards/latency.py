@@ -94,7 +94,7 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             decimals=2,
         ),
         figure(
-            "Error budget left",
+            f"Error budget left, {service.window_days} d",
             f"Share of the {service.window_days}-day error budget that is left, over the requests that Prometheus has "
             "seen: a young stack has seen few, so one bad minute may overspend it many times. Below 0 the objective "
             "is missed. Updated every 30 s.",
@@ -120,8 +120,9 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
         ),
         lines(
             "Throughput",
-            "What the load generator's schedule offers against what the service answers 2xx, sheds (429, 503) and "
-            "fails. Dropped arrivals found no free user: the cap on requests in flight was reached.",
+            "What the schedule of Locust's page offers against what the service answers 2xx, sheds (429, 503) and "
+            "fails. Dropped arrivals found no free user: the cap on requests in flight was reached. A load of "
+            "`loadtest run` is only seen as what the service does with it.",
             [
                 Query(arrivals("offered"), "offered", GREY, dashed=True),
                 Query(outcome("ok"), "served", GREEN, fill=True),

@@ -75,7 +75,7 @@ def objective_dashboard(service: Service, uid: str) -> dict[str, Any]:
             for text, window in ((short, first.short_seconds), (long, first.long_seconds))
         ),
         figure(
-            "Error budget left",
+            f"Error budget left, {service.window_days} d",
             f"Share of the {service.window_days}-day error budget that is left, over the requests that Prometheus has "
             "seen: a young stack has seen few, so one bad minute may overspend it many times. Below 0 the objective "
             "is missed. Updated every 30 s.",

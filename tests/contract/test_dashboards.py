@@ -189,7 +189,7 @@ def test_the_main_dashboard_shows_what_it_promises(root: Path) -> None:
     dashboard = dashboards(root)["latency-vs-throughput.json"]
     by_title = {(panel["type"], panel["title"]): panel for panel in dashboard["panels"]}
     stats = [panel["title"] for panel in dashboard["panels"] if panel["type"] == "stat"]
-    assert stats == ["p50", "p95", "p99", "Throughput", "Not good", "Error budget left"]
+    assert stats == ["p50", "p95", "p99", "Throughput", "Not good", "Error budget left, 30 d"]
 
     def legends(kind: str, title: str) -> list[str]:
         return [target["legendFormat"] for target in by_title[kind, title]["targets"]]
@@ -207,7 +207,8 @@ def test_the_main_dashboard_shows_what_it_promises(root: Path) -> None:
     assert [limit(title) for title in ("p50", "p95", "p99")] == [(RED, 0.05)] * 3
     assert limit("Not good") == (RED, 0.01)
     # Green from a quarter of the budget on, red below nothing.
-    assert by_title["stat", "Error budget left"]["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["color"] == RED
+    budget = by_title["stat", "Error budget left, 30 d"]["fieldConfig"]["defaults"]
+    assert budget["thresholds"]["steps"][0]["color"] == RED
 
 
 def test_the_other_dashboards_show_what_they_promise(root: Path) -> None:
@@ -235,7 +236,7 @@ def test_the_other_dashboards_show_what_they_promise(root: Path) -> None:
         ("stat", "Threshold"),
         ("stat", "Burn rate, 30s"),
         ("stat", "Burn rate, 2m"),
-        ("stat", "Error budget left"),
+        ("stat", "Error budget left, 30 d"),
         ("stat", "Alerts firing"),
         ("timeseries", "Requests that are not good"),
         ("timeseries", "Error budget left"),
