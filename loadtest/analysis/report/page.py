@@ -32,7 +32,7 @@ def html(result: Mapping[str, Any]) -> str:
         }
         if not telling.is_closed(result):  # a closed loop has no schedule to be late against
             specs["lateness"] = timeline.lateness(result, limit)
-    return _rendered("report.html", specs, result=result)
+    return rendered("report.html", specs, result=result)
 
 
 def compared_html(a: Mapping[str, Any], b: Mapping[str, Any], comparison: Mapping[str, Any]) -> str:
@@ -45,12 +45,13 @@ def compared_html(a: Mapping[str, Any], b: Mapping[str, Any], comparison: Mappin
             "by-share": distribution.latency_by_share(distribution.tail_lines_of_both(results, names), a["slo"]),
             "over-time": timeline.p99_of_both(results, names),
         }
-    return _rendered(
+    return rendered(
         "compared.html", specs, sides=list(zip(names, results, strict=True)), comparison=comparison, pairing=pairing
     )
 
 
-def _rendered(template: str, specs: Mapping[str, Figure], **values: Any) -> str:
+def rendered(template: str, specs: Mapping[str, Figure], **values: Any) -> str:
+    """A page from one of the templates; `specs` are its plots by the id of their element."""
     return (
         _environment()
         .get_template(template)
@@ -75,6 +76,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "seconds": words.seconds_text,
+        "setting": words.setting_text,
         "latency": words.latency_text,
         "share": words.share_text,
         "rate": words.rate_text,
