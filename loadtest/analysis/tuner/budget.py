@@ -16,9 +16,9 @@ THRESHOLDS: Final = 60.0
 FACTORS: Final[dict[Purpose, float]] = {"floor": 0.7, "bracket": 1.0, "bisect": 2.0, "confirm": 5.0}
 SHARES: Final[dict[Purpose, float]] = {"floor": 0.02, "bracket": 0.015, "bisect": 0.025, "confirm": 0.06}  # at most
 
-WARMUP_THRESHOLDS: Final = 20.0
-LEAST_WARMUP_SECONDS: Final = 0.5
-LONGEST_WARMUP_SECONDS: Final = 3.0
+WARMUP_THRESHOLDS: Final = 40.0
+LEAST_WARMUP_SECONDS: Final = 1.0
+LONGEST_WARMUP_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class Budget:
 
     @property
     def warmup_seconds(self) -> float:
+        """Of a trial whose setting is new to the service; its successors need half of it."""
         wanted = WARMUP_THRESHOLDS * self.slo.threshold_seconds
         return min(max(wanted, LEAST_WARMUP_SECONDS), LONGEST_WARMUP_SECONDS)
 

@@ -15,10 +15,11 @@ from loadtest.analysis.tuner.trial import Measured
 WINDOW: Final = 0.25  # in ln(rate): how far from the objective a trial may be and still belong to the line
 LARGEST_SLACK: Final = 2.5  # beyond, the line is known to bend: latency stops falling at the bare service time
 USUAL_SLOPE: Final = 7.0  # of the slack per ln(rate): a load of some 88% of what the service can do
-LEAST_SLOPE: Final = 1.0
+LEAST_SLOPE: Final = 0.7
 LARGEST_SLOPE: Final = 60.0
-LEAST_ERROR: Final = 0.04  # of a slack: no trial is believed to be better than that
-CUT_SHORT_SLACK: Final = 0.7  # a trial that was ended early says "below 1" and little about how much
+LEAST_ERROR: Final = 0.015  # of a slack: no trial is believed to be better than that
+TAIL: Final = 0.22  # 1/ln 100: how much of p99 the tail grows by when e times as many arrivals are beyond it
+CUT_SHORT_ERROR: Final = 0.12  # of a slack that was told from how soon a trial could no longer pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,26 @@ class Capacity:
 
 
 def slack(trial: Measured, threshold_seconds: float) -> tuple[float, float]:
-    """Slack of a trial and its error; a failed trial that was cut short counts as not much below 1."""
+    """Slack of a trial and its error.
+
+    The mean of a reciprocal is above the reciprocal of the mean, by the square of the relative error: that is taken
+    off. A trial that was cut short has no percentile of its own: having used up what may be bad in the share f of its
+    time, it was on the way to 1/f as much, so with an exponential tail p99 would have been 1 + ln(1/f)/ln 100
+    thresholds.
+    """
+    if trial.ended_early and trial.verdict == "FAIL":
+        share = max(trial.offered / trial.ask.expected_arrivals, 0.01)
+        return 1 / (1 + TAIL * (math.log(1 / share) + 0.2)), CUT_SHORT_ERROR / math.sqrt(share)
     point, error = trial.slack(threshold_seconds)
-    if trial.ended_early:
-        point = max(point, CUT_SHORT_SLACK) if point < 1 else 1.0
-        error = max(error, 1 - CUT_SHORT_SLACK)
-    return point, math.hypot(error, LEAST_ERROR)
+    return point - error**2 / max(point, 0.5), math.hypot(error, LEAST_ERROR)
 
 
-def estimate(trials: Sequence[Measured], threshold_seconds: float, around: float) -> Capacity | None:
+def estimate(
+    trials: Sequence[Measured], threshold_seconds: float, around: float, usual_slope: float = USUAL_SLOPE
+) -> Capacity | None:
     """From the trials within the window of the rate `around`; None without any.
 
-    A Bayesian straight line: the slope starts from `USUAL_SLOPE`, give or take as much, so that one trial already gives
+    A Bayesian straight line: the slope starts from `usual_slope`, give or take as much, so that one trial already gives
     an answer, and each further trial corrects it.
     """
     centre = math.log(around)
@@ -61,7 +70,7 @@ def estimate(trials: Sequence[Measured], threshold_seconds: float, around: float
         points = [point for point in points if point[1] <= LARGEST_SLACK]
         if not points:
             return found
-        found = _line(points, centre)
+        found = _line(points, centre, usual_slope)
         nearer = min(max(math.log(found.rate), centre - WINDOW / 2), centre + WINDOW / 2)
         if abs(nearer - centre) < 1e-3:
             break
@@ -69,7 +78,7 @@ def estimate(trials: Sequence[Measured], threshold_seconds: float, around: float
     return found
 
 
-def _line(points: Sequence[tuple[float, float, float]], centre: float) -> Capacity:
+def _line(points: Sequence[tuple[float, float, float]], centre: float, usual_slope: float) -> Capacity:
     """Weighted least squares of slack = level − slope·x, with a prior on the slope alone."""
     weights = [1 / error**2 for _, _, error in points]
     total = sum(weights)
@@ -77,8 +86,8 @@ def _line(points: Sequence[tuple[float, float, float]], centre: float) -> Capaci
     level = sum(w * y for w, (_, y, _) in zip(weights, points, strict=True)) / total
     spread = sum(w * (x - mean_x) ** 2 for w, (x, _, _) in zip(weights, points, strict=True))
     joint = sum(w * (x - mean_x) * (y - level) for w, (x, y, _) in zip(weights, points, strict=True))
-    prior = 1 / USUAL_SLOPE**2
-    slope = (prior * USUAL_SLOPE - joint) / (prior + spread)
+    prior = 1 / usual_slope**2
+    slope = (prior * usual_slope - joint) / (prior + spread)
     slope = min(max(slope, LEAST_SLOPE), LARGEST_SLOPE)
     away = (level - 1) / slope
     slope_error = 1 / math.sqrt(prior + spread)

@@ -1,63 +1,71 @@
 """The rate search of one setting: a geometric bracket, then trials where the slack is expected to be 1."""
 
 import math
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from typing import Final
 
+from loadtest.analysis.tuner.capacity import USUAL_SLOPE
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.proposer import GeneratorLimit, Proposer, Steps
 
-STEPS: Final = (2.0, 3.0, 4.0)  # by which a rate that passed is raised, the last again and again
-COARSE: Final = 1.3  # bracket (high/low) at which short trials have done their part
+STEPS: Final = (2.0, 3.0)  # by which a rate is raised or lowered, the last again and again
+SMALL_STEPS: Final = (1.15, 1.3, 2.0)  # where a good guess is at hand
+COARSE: Final = 1.25  # bracket (high/low) at which short trials have done their part
 LEAST_RATE: Final = 0.05  # requests per second; nothing is searched below
-REFINED_TRIALS: Final = 6  # at most, near the objective, of one setting
+REFINED_TRIALS: Final = 3  # at most, near the objective, of one setting
+LENGTHENED: Final = 1.5  # each such trial over the one before
+REFINE_SEED: Final = 100
 
 
-def bracket(proposer: Proposer, knobs: Knobs, guess: float, coarse: float = COARSE) -> Steps:
+def bracket(
+    proposer: Proposer, knobs: Knobs, guess: float, *, coarse: float = COARSE, steps: Sequence[float] = STEPS
+) -> Steps:
     """Short trials until `knobs` has a passed and a failed rate within a factor of `coarse`, starting at `guess`.
 
     Ends without a failed rate where the generator gives up first, and without a passed one below `LEAST_RATE`.
     """
-    steps = iter(STEPS)
-    step = next(steps)
+    factors = chain(steps, repeat(steps[-1]))
     while True:
-        known = proposer.frontier(knobs)
-        low, high = known.passed_rate, known.failed_rate
-        limit = proposer.generator_limit
-        if low and high:
-            if high <= coarse * low:
-                return
-            rate = known.between()
-        elif low:
-            if limit is not None:
-                if limit <= coarse * low:
-                    return
-                rate = math.sqrt(low * limit)
-            else:
-                rate = low * step
-                step = next(steps, STEPS[-1])
-        elif high:
-            rate = high / step
-            step = next(steps, STEPS[-1])
-            if rate < LEAST_RATE:
-                return
-        else:
-            rate = guess if limit is None or guess < limit else limit / 2
+        rate = _next_rate(proposer, knobs, guess, coarse, factors)
+        if rate is None:
+            return
         try:
             yield from proposer.trial(knobs, rate, "bracket", proposer.seed)
-        except GeneratorLimit:
-            if not low and rate <= LEAST_RATE:
+        except GeneratorLimit as limit:
+            if limit.rate <= LEAST_RATE:
                 return
 
 
-def refine(proposer: Proposer, knobs: Knobs, error: float, most: int = REFINED_TRIALS) -> Steps:
-    """Longer trials near the objective until its rate is known within the standard error `error`, in ln(rate)."""
-    done = sum(trial.ask.purpose == "bisect" for trial in proposer.frontier(knobs).valid())
+def _next_rate(proposer: Proposer, knobs: Knobs, guess: float, coarse: float, steps: Iterator[float]) -> float | None:
+    known, limit = proposer.standing.of(knobs), proposer.standing.generator_limit or math.inf
+    low, high = known.passed_rate, known.failed_rate
+    if low and high and high <= limit:
+        return known.between() if high > coarse * low else None
+    if low:
+        if limit < math.inf:
+            return math.sqrt(low * limit) if limit > coarse * low else None
+        return max(low * next(steps), guess)
+    if high or limit < math.inf:
+        rate = min(high or math.inf, limit) / next(steps)
+        return rate if rate >= LEAST_RATE else None
+    return guess
+
+
+def refine(
+    proposer: Proposer, knobs: Knobs, error: float, usual_slope: float = USUAL_SLOPE, most: int = REFINED_TRIALS
+) -> Steps:
+    """Trials near the objective, each longer, until its rate is known within the standard error `error` of ln(rate)."""
+    done = sum(trial.ask.purpose == "bisect" for trial in proposer.standing.of(knobs).valid())
     while done < most:
-        capacity = proposer.frontier(knobs).capacity()
+        capacity = proposer.standing.of(knobs).capacity(usual_slope)
         if capacity is None or (done >= 2 and capacity.error <= error):
             return
-        rate = capacity.rate
-        if proposer.generator_limit is not None and rate >= proposer.generator_limit:
+        seconds = proposer.budget.length_seconds("bisect", capacity.rate) * LENGTHENED**done
+        try:
+            yield from proposer.trial(
+                knobs, capacity.rate, "bisect", proposer.seed + REFINE_SEED + done, seconds=seconds
+            )
+        except GeneratorLimit:
             return
-        yield from proposer.trial(knobs, rate, "bisect", proposer.seed + 100 + done)
         done += 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from loadtest.analysis.tuner.capacity import Capacity, estimate
+from loadtest.analysis.tuner.capacity import USUAL_SLOPE, Capacity, estimate
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.trial import Measured
 
@@ -55,14 +55,14 @@ class Frontier:
         """The trial with the lowest percentile."""
         return min(self.valid(), key=lambda trial: trial.p99, default=None)
 
-    def capacity(self, since: int = 0) -> Capacity | None:
-        """Where the objective is just met, if trials are near enough; only from the trials after the first `since`."""
+    def capacity(self, usual_slope: float = USUAL_SLOPE) -> Capacity | None:
+        """Where the objective is just met, if trials are near enough."""
         low, high = self.passed_rate, self.failed_rate
         if low is None and high is None:
             return None
         around = self.between() if low and high else low or high
         assert around is not None
-        return estimate(self.trials[since:], self.threshold_seconds, around)
+        return estimate(self.trials, self.threshold_seconds, around, usual_slope)
 
     def between(self) -> float:
         """A guess where the slack is 1 between the passed and the failed rate; ValueError without both."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from loadtest.analysis.tuner.budget import Budget
 from loadtest.analysis.tuner.found import Found
-from loadtest.analysis.tuner.frontier import Frontier
 from loadtest.analysis.tuner.knobs import Knobs, Space
+from loadtest.analysis.tuner.standing import Standing
 from loadtest.analysis.tuner.trial import Ask, Measured, Purpose
 from loadtest.analysis.verdict import Objective
 
@@ -64,9 +64,9 @@ class Proposer(ABC):
         self.space, self.slo, self.seed, self.first_rate = space, slo, seed, first_rate
         self.budget = Budget(slo, budget_seconds, overhead_seconds)
         self.trials: list[Measured] = []
-        self.generator_limit: float | None = None  # the smallest rate that it could not hold
+        self.standing = Standing(self.trials, slo.threshold_seconds)
         self.why = ""
-        self._reserve_seconds = 0.0  # not to be spent by trials of other purposes than "confirm"
+        self.reserved_seconds = 0.0  # not to be spent by trials of other purposes than "confirm"
         self._steps = self._search()
         self._pending: Ask | None = None
         self._ended: Found | None = None
@@ -120,35 +120,43 @@ class Proposer(ABC):
             self._ended = self._found()
         return self._ended
 
-    def frontier(self, knobs: Knobs) -> Frontier:
-        """What is known of one setting."""
-        threshold = self.slo.threshold_seconds
-        return Frontier(knobs, threshold, tuple(trial for trial in self.trials if trial.ask.knobs == knobs))
-
     # What a search asks with
 
     def trial(
-        self, knobs: Knobs, rate: float, purpose: Purpose, seed: int, seconds: float | None = None
+        self,
+        knobs: Knobs,
+        rate: float,
+        purpose: Purpose,
+        seed: int,
+        *,
+        seconds: float | None = None,
+        explore: bool = False,
     ) -> Generator[Ask, Measured, Measured]:
-        """One valid trial, repeated while INVALID; GeneratorLimit after `TRIES`, OutOfTime if it does not fit."""
-        if self.generator_limit is not None and rate >= self.generator_limit:
-            raise GeneratorLimit(self.generator_limit)
+        """One valid trial, repeated while INVALID.
+
+        GeneratorLimit where the generator cannot hold the rate, Unusable where no try said anything for another reason,
+        OutOfTime if it does not fit. With `explore` a trial that is only too short is returned as it is.
+        """
         rate = float(f"{rate:.4g}")
+        limit = self.standing.generator_limit
+        if limit is not None and rate >= limit:
+            raise GeneratorLimit(limit)
         seconds = self.budget.length_seconds(purpose, rate) if seconds is None else seconds
         for attempt in range(TRIES):
-            self._afford(self.budget.cost_seconds(seconds), purpose)
-            ask = Ask(knobs, rate, round(seconds, 3), self.budget.warmup_seconds, seed + attempt, purpose)
-            measured = yield ask
-            if measured.verdict != "INVALID":
+            known = bool(self.trials) and self.trials[-1].ask.knobs == knobs
+            warmup = self.budget.warmup_seconds / (2 if known else 1)
+            self._afford(seconds + warmup + self.budget.overhead_seconds, purpose)
+            measured = yield Ask(knobs, rate, round(seconds, 3), round(warmup, 3), seed + attempt, purpose)
+            if measured.verdict != "INVALID" or (explore and measured.limit is None):
                 return measured
-            if measured.limit is None:  # too few samples, then: chance, or a service that answers in bursts
+            if measured.limit is None:  # too few samples, then: chance, or answers that come in bursts
                 seconds *= 1.25
         if measured.limit is None:
             raise Unusable(measured.reasons[0] if measured.reasons else "no reason was given")
-        self.generator_limit = min(rate, self.generator_limit or rate)
+        self.standing.generator_limit = rate  # smaller than what it was before, or the trial would not have been tried
         raise GeneratorLimit(rate)
 
     def _afford(self, cost_seconds: float, purpose: Purpose) -> None:
-        reserved = 0.0 if purpose == "confirm" else self._reserve_seconds
+        reserved = 0.0 if purpose == "confirm" else self.reserved_seconds
         if cost_seconds > self.budget.left_seconds - reserved:
             raise OutOfTime

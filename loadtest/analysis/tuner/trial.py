@@ -11,7 +11,7 @@ from loadtest.analysis.verdict import Verdict
 
 Purpose = Literal["floor", "bracket", "bisect", "confirm"]
 
-ENDED_EARLY: Final = 0.85  # of the arrivals that the ask makes one expect; below it the trial was cut short
+CHANCE: Final = 4.0  # standard deviations of a Poisson count: fewer arrivals than that, and the trial was cut short
 NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
 
@@ -58,7 +58,8 @@ class Measured:
     @property
     def ended_early(self) -> bool:
         """Whether the live side cut it short because it could no longer pass."""
-        return self.offered < ENDED_EARLY * self.ask.expected_arrivals
+        expected = self.ask.expected_arrivals
+        return self.offered < expected - CHANCE * math.sqrt(expected) - 1
 
     def slack(self, threshold_seconds: float) -> tuple[float, float]:
         """threshold/p99, and its standard error from the interval, which is symmetric in it.
