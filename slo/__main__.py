@@ -5,10 +5,14 @@ import math
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from slo.config import SloError, load
 from slo.explain import explain
 from slo.generate import artifacts, differences, write
+from slo.tuned import load as load_tuned
+
+_TUNED: Final = Path("out/tune/frontier.json")  # where `make tune` leaves it
 
 
 def _share(text: str) -> float:
@@ -44,16 +48,23 @@ def main() -> int:
         default=Path(os.environ.get("SLO_FILE") or "slo.yaml"),
         help="the SLO file (default: SLO_FILE, else slo.yaml)",
     )
+    parser.add_argument(
+        "--tuned",
+        type=Path,
+        metavar="FILE",
+        help=f"explain: what the tuner confirmed (default: {_TUNED}, where it is there)",
+    )
     parser.add_argument("--root", type=Path, default=Path(), help="where prometheus/ and grafana/ are (default: here)")
     arguments = parser.parse_args()
     try:
         slo = load(arguments.slo)
+        if arguments.command == "explain":
+            found = arguments.tuned or (_TUNED if _TUNED.exists() else None)
+            print(explain(slo, arguments.bad, None if found is None else load_tuned(found)))
+            return 0
     except SloError as error:
         print(error, file=sys.stderr)
         return 64
-    if arguments.command == "explain":
-        print(explain(slo, arguments.bad))
-        return 0
     files = artifacts(slo)
     if arguments.command == "generate":
         try:

@@ -9,6 +9,7 @@ from slo.config import Service, SloFile
 from slo.delays import Watch, clears_after, fires_after, watches
 from slo.durations import parse_duration
 from slo.text import duration_words, percent, seconds
+from slo.tuned import Tuned
 
 # Times the rate that would just use up the budget by the end of the window.
 BURNS: Final = (0.5, 2, 10, 20)
@@ -16,13 +17,13 @@ _RANGE: Final = re.compile(r"\[(\w+)\]")
 _BREACH: Final = "LatencySLOBreach"
 
 
-def explain(slo: SloFile, shares: Sequence[float] = ()) -> str:
-    """The whole file. `shares` of bad requests are explained beside the usual ones."""
-    parts = ["\n".join(_service(service, shares)) for service in slo.services]
+def explain(slo: SloFile, shares: Sequence[float] = (), tuned: Tuned | None = None) -> str:
+    """The whole file. `shares` of bad requests are explained beside the usual ones, `tuned` beside the budget."""
+    parts = ["\n".join(_service(service, shares, tuned)) for service in slo.services]
     return "\n\n".join([*parts, "\n".join(_around(slo))])
 
 
-def _service(service: Service, shares: Sequence[float]) -> Iterator[str]:
+def _service(service: Service, shares: Sequence[float], tuned: Tuned | None) -> Iterator[str]:
     objective, threshold = percent(service.objective), seconds(service.threshold_seconds)
     window = _days(service.window_days)
     budget = duration_words(service.budget * service.window_days * 86400)
@@ -33,6 +34,8 @@ def _service(service: Service, shares: Sequence[float]) -> Iterator[str]:
         f"  {objective} under {threshold} over {window} = {budget} of budget: {percent(service.budget)} of requests, "
         "or all of them for that long."
     )
+    if tuned is not None:
+        yield from _capacity(service, tuned)
     yield ""
     yield f"  {_BREACH} fires when the share of bad requests (slow, failed or shed) is"
     for watch in breaches:
@@ -46,6 +49,19 @@ def _service(service: Service, shares: Sequence[float]) -> Iterator[str]:
     yield ""
     yield "  Also told:"
     yield from _others(service)
+
+
+def _capacity(service: Service, tuned: Tuned) -> Iterator[str]:
+    """How much traffic fits inside the objective, and how much of it may be bad."""
+    knobs = f"batch {tuned.max_batch_rows}, wait {seconds(tuned.max_wait_seconds)}, {tuned.policy}"
+    rate = f"{tuned.rate:,.0f}" if tuned.rate >= 100 else f"{tuned.rate:.3g}"
+    said = f"  The tuner confirmed {rate} requests/s for {tuned.model} ({knobs}; {tuned.day})"
+    if (tuned.objective, tuned.threshold_seconds) != (service.objective, service.threshold_seconds):
+        other = f"{percent(tuned.objective)} under {seconds(tuned.threshold_seconds)}"
+        yield f"{said}, but inside another objective, {other}: tune again."
+        return
+    yield f"{said}: above it expect the objective to break. At that rate"
+    yield f"  {tuned.rate * service.budget:.3g} requests a second may be bad."
 
 
 def _condition(watch: Watch, service: Service) -> str:
