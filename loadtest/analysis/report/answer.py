@@ -7,11 +7,14 @@ from typing import Final
 from loadtest.analysis import needed
 from loadtest.analysis.frontier_file import About
 from loadtest.analysis.order import percentile_name
-from loadtest.analysis.report import telling, trade
+from loadtest.analysis.report import telling
 from loadtest.analysis.report.breakdown import at_the_answer, stage_mean
+from loadtest.analysis.report.prices import THRESHOLDS_SECONDS
 from loadtest.analysis.report.telling import Card, Row
 from loadtest.analysis.tuner.found import Found, Kind
 from loadtest.analysis.tuner.knobs import Knobs
+from loadtest.analysis.tuner.limit import BATCH_ROWS, FIXED, PER_ROW
+from loadtest.analysis.tuner.replicas import HEADROOM, replicas
 from loadtest.analysis.tuner.trial import Measured
 from loadtest.analysis.words import (
     INFINITE,
@@ -34,6 +37,8 @@ BADGES: Final[Mapping[Kind, tuple[str, str]]] = {
     "too_slow": ("NEEDS MORE TIME", "INVALID"),
     "partial": ("NOT FINISHED", "INVALID"),
 }
+HEADROOMS: Final = (0.0, HEADROOM, 2 * HEADROOM)
+TARGETS: Final = 4  # rates for which replicas are counted when none was asked for
 SPARE: Final = 1.2  # above the floor, for some load to fit in
 PURPOSES: Final[Mapping[str, str]] = {
     "floor": "does it hold at all?",
@@ -95,7 +100,7 @@ def _cannot_meet(found: Found, about: About) -> str:
 def advice(found: Found) -> str:
     """What one could ask instead; empty where there is an answer."""
     if found.kind == "cannot_meet" and found.floor is not None:
-        above = [seconds for seconds in trade.THRESHOLDS_SECONDS if seconds > found.floor.p99 * SPARE]
+        above = [seconds for seconds in THRESHOLDS_SECONDS if seconds > found.floor.p99 * SPARE]
         return f"Ask for {setting_text(above[0])} or more, or serve a faster model." if above else ""
     if found.kind == "too_slow" and found.needed_seconds is not None:
         return f"Give it --budget {math.ceil(found.needed_seconds / 60)}m, or ask for a lower percentile."
@@ -206,43 +211,63 @@ def _family(knobs: Knobs) -> str:
 
 
 def _rows(trials: tuple[Measured, ...]) -> str:
-    rows = stage_mean(trials, "batch_rows")
+    rows = stage_mean(trials, BATCH_ROWS)
     return "rows" if rows is None else f"rows; {rows:.1f} on average"
 
 
 def _gain(found: Found) -> Card | None:
-    batching = trade.batching(found)
-    if batching is None or batching.gain is None or found.knobs is None or found.knobs.max_batch_rows == 1:
+    """Over a batch of one row, where that was tried and is not the answer itself."""
+    if found.rate is None or found.knobs is None or found.knobs.max_batch_rows == 1:
         return None
-    more = "more than " if batching.single_failed else ""
-    over = f"single rows {'fail at' if batching.single_failed else 'carry'} {rate_text(batching.single_rate)}/s"
-    return Card("against single rows", f"{'>' if more else '×'}{batching.gain:.3g}", over)
+    single = [each for each in found.frontiers if each.knobs.max_batch_rows == 1]
+    passed = max((each.passed_rate for each in single if each.passed_rate), default=None)
+    if passed is not None:
+        return Card("against single rows", f"×{found.rate / passed:.3g}", f"single rows passed {rate_text(passed)}/s")
+    failed = min((each.failed_rate for each in single if each.failed_rate), default=None)
+    if failed is None or failed >= found.rate:
+        return None
+    return Card("against single rows", f"> ×{found.rate / failed:.3g}", f"single rows failed {rate_text(failed)}/s")
+
+
+def limits(found: Found) -> str:
+    """What keeps the chosen setting from more, in a sentence; empty where nothing was confirmed."""
+    limit = found.limit()
+    return "" if limit is None else limit.told
 
 
 def batching(found: Found) -> list[str]:
-    """Whether batches help this model, in sentences; empty where nothing is known of it."""
-    told = trade.batching(found)
-    if told is None:
+    """Whether batches help this model, in sentences; empty where nothing was confirmed."""
+    said = found.batching()
+    if said is None:
         return []
-    said = []
-    if told.helps is not None:
-        single = f"single rows {'fail at' if told.single_failed else 'carry'} {rate_text(told.single_rate)}/s"
-        gain = f"{'more than ' if told.single_failed else ''}{told.gain:.3g} times"
-        said.append(
-            f"Yes: batches carry {gain} what single rows do, {rate_text(told.batched_rate)}/s, where {single}."
-            if told.helps
-            else f"No: {single}, and the best batch {rate_text(told.batched_rate)}/s, which is no gain."
+    fixed, per_row = (stage_mean(found.confirmations, name) for name in (FIXED, PER_ROW))
+    if fixed is None or per_row is None or not fixed + per_row > 0:
+        return [said]
+    share, rows = share_text(round(fixed / (fixed + per_row), 2)), 32
+    return [
+        said,
+        f"The fixed cost, which a batch pays once, is {share} of a call with one row: in a batch of {rows} a row costs "
+        f"{seconds_text(fixed / rows + per_row)} instead of {seconds_text(fixed + per_row)}.",
+    ]
+
+
+def replica_rows(found: Found, target_rate: float | None) -> list[Row]:
+    """How many carry `target_rate`, or round rates above that of one; columns as HEADROOMS and then one to spare."""
+    if not found.confirmed or found.rate is None:
+        return []
+    each = found.rate
+    ladder = [step * 10.0**power for power in range(-2, 8) for step in (1, 2, 5)]
+    targets = [target_rate] if target_rate else [rate for rate in ladder if rate > each][:TARGETS]
+    return [
+        Row(
+            rate_text(target),
+            [
+                *(count_text(replicas(each, target, headroom).count) for headroom in HEADROOMS),
+                count_text(replicas(each, target, 0.0).count + 1),
+            ],
         )
-    fixed, per_row, rows = told.fixed_seconds, told.per_row_seconds, 32
-    if fixed is None or per_row is None or not fixed + per_row:
-        return said
-    said.append(
-        f"As the service has learned it, a run of the model costs {seconds_text(fixed)} and {seconds_text(per_row)} "
-        f"for each row. The fixed cost, which a batch pays once, is {share_text(round(fixed / (fixed + per_row), 2))} "
-        f"of a run with one row: in a batch of {rows} a row costs {seconds_text(fixed / rows + per_row)} instead of "
-        f"{seconds_text(fixed + per_row)}."
-    )
-    return said
+        for target in targets
+    ]
 
 
 def trial_heads(found: Found) -> list[str]:

@@ -1,25 +1,21 @@
-"""Where the time of a request goes at the answer, and what keeps the service from carrying more."""
+"""Where the time of a request goes at the answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loadtest.analysis.order import percentile_name
+from loadtest.analysis.tuner import limit
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.trial import Measured
-from loadtest.analysis.words import seconds_text, setting_text, share_text
-
-BUSY: Final = 0.8  # of the workers' time: above it the queue in front of them makes the tail
-STARVED: Final = 0.85  # of a core: a generator that uses more has little left
-WAITED: Final = 0.5  # of the longest wait, as the mean time in the queue: then it is the wait that is paid for
-LARGE: Final = 0.4  # of a request's time
+from loadtest.analysis.words import seconds_text, share_text
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of a request's time."""
 
-    stage: str
+    stage: str  # as in `tuner.limit`
+    css: str
     name: str
     meaning: str
     seconds: float
@@ -27,10 +23,9 @@ class Part:
 
 
 PARTS: Final = (
-    ("queue", "queue", "waits for a free worker and for company"),
-    ("model", "model", "the run of the batch that it is in"),
-    ("rest", "rest of the service", "reads, checks and writes"),
-    ("outside", "network and generator", "before and after the service"),
+    (limit.QUEUE, "queue", "queue", "waits for a free worker and for company"),
+    (limit.MODEL, "model", "model", "the run of the batch that it is in"),
+    (limit.REST, "rest", "HTTP and the rest", "reads, checks and writes"),
 )
 
 
@@ -58,49 +53,15 @@ def stage_mean(trials: Sequence[Measured], name: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def limits(found: Found) -> list[str]:
-    """What keeps the chosen setting from more, in sentences; empty where the parts of its time are not known."""
-    trials = at_the_answer(found)
+def besides(trials: Sequence[Measured]) -> str:
+    """What the parts leave out, in a sentence: how busy both ends were, and what the client saw."""
     said = []
-    if found.kind == "generator_limited":
-        said.append("The generator: it could not send more on time, so the service's own limit was not reached.")
-    elif shares := {part.stage: part for part in parts(trials)}:
-        said.append(_limit(found, trials, shares))
-    cpu = stage_mean(trials, "generator_cpu")
-    if cpu is not None and cpu > STARVED and found.kind != "generator_limited":
-        said.append(f"The generator's busiest process used {share_text(round(cpu, 2))} of a core: it has little left.")
-    return said
-
-
-def _limit(found: Found, trials: Sequence[Measured], shares: dict[str, Part]) -> str:
-    busy = stage_mean(trials, "model_busy")
-    wait = found.knobs.max_wait_seconds if found.knobs is not None else 0.0
-    threshold = setting_text(found.slo.threshold_seconds)
-    if busy is not None and busy >= BUSY:
-        run = (
-            f", and a run takes {seconds_text(shares['model'].seconds)} of the {threshold}" if "model" in shares else ""
-        )
-        return (
-            f"The model: its workers run {share_text(round(busy, 2))} of the time{run}. "
-            "A faster model or another worker would carry more; a longer wait would not."
-        )
-    if wait and "queue" in shares and shares["queue"].seconds >= WAITED * wait:
-        return (
-            f"The wait: requests spend {seconds_text(shares['queue'].seconds)} in the queue, where they may be held "
-            f"for {setting_text(wait)} to fill a batch, while the workers have time left."
-        )
-    largest = max(shares.values(), key=lambda part: part.share)
-    percentile = percentile_name(found.slo.objective)
-    idle = "" if busy is None else f", though the workers run only {share_text(round(busy, 2))} of the time"
-    told = (
-        f"{share_text(round(largest.share, 2))} of a request's time, {seconds_text(largest.seconds)}, goes there{idle}"
-    )
-    match largest.stage:
-        case "queue":
-            return f"The queue: {told}. Requests come in bursts, and {percentile} is set by those at a burst's end."
-        case "model":
-            return f"The model: {told}. What is slow in {percentile} is the run itself, not a queue before it."
-        case "rest":
-            return f"The service around the model: {told}. Reading and writing requests costs more than answering them."
-        case _:
-            return f"The way to the service: {told}. Neither the model nor its queue is at its limit."
+    service, generator = stage_mean(trials, limit.SERVICE_CPU), stage_mean(trials, limit.GENERATOR_CPU)
+    if service is not None:
+        said.append(f"the service's own process used {share_text(round(service, 2))} of a core")
+    if generator is not None:
+        said.append(f"the generator's busiest process {share_text(round(generator, 2))} of one")
+    if trials:
+        said.append(f"seen from the generator, half of the answers came within {seconds_text(trials[-1].p50)}")
+    told = "; ".join(said)
+    return f"{told[:1].upper()}{told[1:]}." if told else ""

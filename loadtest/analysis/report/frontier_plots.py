@@ -1,4 +1,4 @@
-"""The plots of a search: p99 against throughput for every setting, goodput against batch size, the SLO's price."""
+"""The picture of a search: p99 against throughput for every setting."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,52 +7,17 @@ from html import escape
 from typing import Any, Final, Literal
 
 from loadtest.analysis.order import percentile_name
-from loadtest.analysis.report.axes import Figure, Key, LatencyAxis, Rows, axis, figure, level, named
-from loadtest.analysis.report.trade import Price, knee
+from loadtest.analysis.report.axes import Figure, LatencyAxis, Rows, axis, figure, level, named
+from loadtest.analysis.report.looks import Looks, keys
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.frontier import Frontier
-from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.trial import Measured
-from loadtest.analysis.words import interval_text, rate_text, seconds_text, setting_text
+from loadtest.analysis.words import interval_text, rate_text, seconds_text
 
-SHADES: Final = 8  # colours of batch sizes, from @batch0 to @batch7
-_DASHES: Final = ("solid", "dash", "dot", "longdash")  # by wait, the shortest first
-_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up")  # by policy, workers and runtime
 _WIDE: Final = 12.0  # rates that span more than this factor are drawn on a logarithmic axis
 _STEPS: Final = (1, 2, 5)
 _RIGHT: Final = 0.17  # of the axis, kept free for words
 _ROOM: Final = 0.14  # of the axis, below the points
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """How each setting is drawn: its batch by colour, its wait by dashes, all else by the shape of its points."""
-
-    sizes: Sequence[int]
-    waits: Sequence[float]
-    families: Sequence[tuple[str, int | None, str | None]]
-
-    @classmethod
-    def of(cls, settings: Iterable[Knobs]) -> "Looks":
-        settings = list(settings)
-        return cls(
-            sorted({knobs.max_batch_rows for knobs in settings}),
-            sorted({knobs.max_wait_seconds for knobs in settings}),
-            list(dict.fromkeys(knobs.family for knobs in settings)),
-        )
-
-    def color(self, max_batch_rows: int) -> str:
-        place = self.sizes.index(max_batch_rows)
-        if len(self.sizes) == 1:
-            return f"batch{SHADES - 2}"
-        steps = len(self.sizes) - 1
-        return f"batch{round(place * (SHADES - 1) / steps)}"
-
-    def dash(self, knobs: Knobs) -> str:
-        return _DASHES[min(self.waits.index(knobs.max_wait_seconds), len(_DASHES) - 1)]
-
-    def symbol(self, knobs: Knobs) -> str:
-        return _SYMBOLS[self.families.index(knobs.family) % len(_SYMBOLS)]
 
 
 def latency_by_throughput(found: Found) -> Figure:
@@ -73,7 +38,7 @@ def latency_by_throughput(found: Found) -> Figure:
         for trace in _setting(frontier, looks, latency, name, chosen=frontier.knobs == found.knobs)
     ]
     return figure(
-        _keys(looks, threshold, trials),
+        keys(looks, threshold, trials),
         [*traces, *(mark.point(latency) for mark in marks)],
         rows.layout(
             xaxis=rates.layout(title=named("offered load, requests per second")),
@@ -122,34 +87,6 @@ class RateAxis:
     def place(self, rate: float) -> float:
         """Where an annotation must be put: on a logarithmic axis Plotly wants the exponent."""
         return math.log10(rate) if self.logarithmic else rate
-
-
-def _keys(looks: Looks, threshold: float, trials: Sequence[Measured]) -> list[Key]:
-    keys = [Key("batch of at most")]
-    keys += [Key(f"{size:,}", looks.color(size)) for size in looks.sizes]
-    keys.append(Key(f"SLO {setting_text(threshold)}", "slo", "dash"))
-    if any(trial.verdict == "FAIL" for trial in trials):
-        keys.append(Key("hollow: the trial failed"))
-    if len(looks.waits) > 1:
-        waits = ", ".join(f"{dash} {setting_text(wait)}" for wait, dash in zip(looks.waits, _DASH_WORDS, strict=False))
-        keys.append(Key(f"wait: {waits}"))
-    if len(looks.families) > 1:
-        families = ", ".join(
-            f"{symbol.partition('-')[0]} {family_text(family)}"
-            for family, symbol in zip(looks.families, _SYMBOLS, strict=False)
-        )
-        keys.append(Key(families))
-    return keys
-
-
-_DASH_WORDS: Final = ("solid", "dashed", "dotted", "long dashes")
-
-
-def family_text(family: tuple[str, int | None, str | None]) -> str:
-    """The part of a setting that is neither batch nor wait."""
-    policy, workers, runtime = family
-    told = [policy, *([] if workers is None else [f"{workers} worker{'' if workers == 1 else 's'}"])]
-    return " ".join([*told, *([] if runtime is None else [runtime])])
 
 
 def _setting(frontier: Frontier, looks: Looks, latency: LatencyAxis, name: str, *, chosen: bool) -> list[Figure]:
@@ -259,6 +196,18 @@ class _Mark:
         }
 
 
+def knee(frontier: Frontier) -> Measured | None:
+    """The trial with the most throughput per latency, rate/p99: below it load is nearly free, above it the tail pays.
+
+    Kleinrock's power with the tail in place of the mean (L. Kleinrock, "Power and deterministic rules of thumb for
+    probabilistic problems in computer communications", ICC 1979). None with fewer than three rates: no bend is seen.
+    """
+    if len(frontier.tried()) < 3:
+        return None
+    trials = [trial for trial in frontier.valid() if trial.verdict == "PASS" and 0 < trial.p99 < math.inf]
+    return max(trials, key=lambda trial: trial.rate / trial.p99, default=None)
+
+
 def _marks(found: Found) -> list[_Mark]:
     """The rate that was chosen, and the knee of its setting below it."""
     if found.rate is None:
@@ -278,127 +227,6 @@ def _highest(found: Found) -> float:
         if trial.ask.knobs == found.knobs and trial.rate == found.rate and trial.verdict == "PASS"
     )
     return max((trial.p99 for trial in trials), default=found.slo.threshold_seconds)
-
-
-def goodput_by_batch(found: Found) -> Figure:
-    """The largest rate inside the objective for each batch size, of its best wait, up to the smallest that failed."""
-    frontiers = [frontier for frontier in found.frontiers if frontier.valid()]
-    looks = Looks.of(frontier.knobs for frontier in frontiers)
-    rows = Rows(260)
-    traces: list[Figure] = []
-    for family in looks.families:
-        bests = [
-            best
-            for size in looks.sizes
-            if (best := _best(each for each in frontiers if each.knobs.family == family
-                              and each.knobs.max_batch_rows == size)) is not None
-        ]  # fmt: skip
-        traces += _goodputs(bests, family, looks, found.knobs)
-    most = max(rate for each in frontiers for rate in (each.passed_rate or 0.0, each.failed_rate or 0.0))
-    keys = [
-        Key("point: the largest rate that passed, requests/s"),
-        Key("up to the smallest that failed", "offered", "block"),
-    ]
-    if any(frontier.passed_rate is None for frontier in frontiers):
-        keys.append(Key("hollow: failed at the only rate tried"))
-    return figure(
-        keys,
-        traces,
-        rows.layout(
-            xaxis=axis(
-                type="log",
-                title=named("largest batch, rows"),
-                range=[math.log10(looks.sizes[0]) - 0.12, math.log10(looks.sizes[-1]) + 0.12],
-                tickvals=looks.sizes,
-                ticktext=[f"{size:,}" for size in looks.sizes],
-                showgrid=False,
-                minor={"ticks": "", "showgrid": False},
-            ),
-            yaxis=axis(range=[0, most * 1.15], tickformat=",~g", nticks=5),
-            hovermode="closest",
-        ),
-    )
-
-
-def _best(frontiers: Iterable[Frontier]) -> Frontier | None:
-    return max(frontiers, key=lambda each: (each.passed_rate or 0.0, -(each.failed_rate or 0.0)), default=None)
-
-
-def _goodputs(
-    bests: Sequence[Frontier], family: tuple[str, int | None, str | None], looks: Looks, chosen: Knobs | None
-) -> list[Figure]:
-    symbol = _SYMBOLS[looks.families.index(family) % len(_SYMBOLS)]
-    heights = [best.passed_rate or best.failed_rate or 0.0 for best in bests]
-    colored = [(best, f"@{looks.color(best.knobs.max_batch_rows)}") for best in bests]
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers+lines",
-            "name": family_text(family),
-            "x": [best.knobs.max_batch_rows for best in bests],
-            "y": heights,
-            "error_y": {
-                "type": "data",
-                "symmetric": False,
-                "array": [
-                    max((best.failed_rate or 0.0) - height, 0.0) for best, height in zip(bests, heights, strict=True)
-                ],
-                "arrayminus": [0.0] * len(bests),
-                "color": "@offered",
-                "thickness": 6,
-                "width": 0,
-            },
-            "customdata": [_goodput_told(best) for best in bests],
-            "hovertemplate": "%{customdata}<extra></extra>",
-            "line": {"color": "@soft", "width": 1.25, "dash": "dot"},
-            "marker": {
-                "symbol": symbol,
-                "size": [15 if best.knobs == chosen else 10 for best in bests],
-                "color": ["@card" if best.passed_rate is None else color for best, color in colored],
-                "line": {"color": [color for _, color in colored], "width": 2},
-                "opacity": 1,
-            },
-            "cliponaxis": False,
-        }
-    ]
-
-
-def _goodput_told(frontier: Frontier) -> str:
-    passed, failed = frontier.passed_rate, frontier.failed_rate
-    told = [f"<b>{escape(frontier.knobs.told())}</b>"]
-    told += [] if passed is None else [f"passed {rate_text(passed)}/s"]
-    told += [] if failed is None else [f"failed {rate_text(failed)}/s"]
-    return "<br>".join(told)
-
-
-def price_curve(prices: Sequence[Price], threshold_seconds: float) -> Figure:
-    """The rate that is left under tighter and looser thresholds."""
-    drawn = [price for price in prices if price.rate]
-    rows = Rows(220)
-    latency = LatencyAxis([price.threshold_seconds for price in prices], infinite=False)
-    return figure(
-        [Key("largest rate inside the threshold, requests/s", "served"), Key("the SLO", "slo", "dash")],
-        [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": [price.threshold_seconds for price in drawn],
-                "y": [price.rate for price in drawn],
-                "customdata": [
-                    f"{setting_text(price.threshold_seconds)}: <b>{rate_text(price.rate)}/s</b>" for price in drawn
-                ],
-                "hovertemplate": "%{customdata}<extra></extra>",
-                "line": {"color": "@served", "width": 2.5},
-                "marker": {"size": 7, "color": "@served"},
-            }
-        ],
-        rows.layout(
-            xaxis=latency.layout(title=named("threshold")),
-            yaxis=axis(rangemode="tozero", tickformat=",~g", nticks=5),
-            shapes=[level(threshold_seconds, "x")],
-            hovermode="closest",
-        ),
-    )
 
 
 def _mean(values: Iterable[float]) -> float:

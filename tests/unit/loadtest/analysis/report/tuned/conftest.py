@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from loadtest.analysis.frontier_file import About
+from loadtest.analysis.tuner import limit
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.trial import Ask, Measured, Purpose
@@ -62,7 +63,9 @@ class Service:
         late = ask.rate > self.generator_rate
         width = 1 + 0.4 * self.random.random() * min(p99 / 0.03, 2) if not lost else 1.0
         cut = 1.0 if held else 0.3 if lost else 0.7
-        batch = self.fixed + self.per_row * min(ask.knobs.max_batch_rows, max(1.0, ask.rate * 0.012))
+        # A worker that is busy all the time runs as many rows as come during a run.
+        rows = min(ask.knobs.max_batch_rows, max(1.0, ask.rate * self.fixed / max(0.05, 1 - ask.rate * self.per_row)))
+        batch = self.fixed + self.per_row * rows
         return Measured(
             ask=ask,
             verdict="INVALID" if late else "PASS" if held else "FAIL",
@@ -78,8 +81,9 @@ class Service:
             seconds=cut * SECONDS + WARMUP + 1.5,
             limit="generator" if late else None,
             stages={
-                "queue": 0.0071, "model": batch, "rest": 0.0013, "request": batch + 0.0084, "batch_rows": 11.8,
-                "model_busy": 0.91, "generator_cpu": 0.44, "cost_fixed": self.fixed, "cost_per_row": self.per_row,
+                limit.QUEUE: 0.0071, limit.MODEL: batch, limit.REST: 0.0013, limit.BATCH_ROWS: rows,
+                limit.GENERATOR_CPU: 0.44, limit.SERVICE_CPU: 0.58,
+                limit.FIXED: self.fixed, limit.PER_ROW: self.per_row,
             },
         )  # fmt: skip
 
