@@ -53,7 +53,7 @@ batch-table: .venv/.runtime ## what batching buys for the served model, no serve
 bench: .venv/.runtime ## ours beside peers under the same load (about 16 min); PEERS="mosec triton" BENCH="--quick"
 	@$(BIN)/python -m bench $(if $(PEERS),--peers "$(PEERS)") $(BENCH)
 
-generate: .venv/.runtime ## rules, rule tests and dashboards from slo.yaml
+generate: .venv/.runtime ## rules, rule tests, dashboards and what a cluster takes, from slo.yaml
 	@$(BIN)/python -m slo generate
 
 lock: .venv/.runtime ## resolve pyproject.toml into the lock files

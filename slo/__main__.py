@@ -27,7 +27,7 @@ def _share(text: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m slo", description="Rules, rule tests and dashboards from slo.yaml."
+        prog="python -m slo", description="Rules, rule tests, dashboards and what a cluster takes, from slo.yaml."
     )
     parser.add_argument(
         "command",
@@ -54,7 +54,9 @@ def main() -> int:
         metavar="FILE",
         help=f"explain: what the tuner confirmed (default: {_TUNED}, where it is there)",
     )
-    parser.add_argument("--root", type=Path, default=Path(), help="where prometheus/ and grafana/ are (default: here)")
+    parser.add_argument(
+        "--root", type=Path, default=Path(), help="where prometheus/, grafana/ and deploy/ are (default: here)"
+    )
     arguments = parser.parse_args()
     try:
         slo = load(arguments.slo)
