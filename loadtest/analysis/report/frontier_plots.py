@@ -16,7 +16,7 @@ from loadtest.analysis.words import interval_text, rate_text, seconds_text
 
 _WIDE: Final = 12.0  # rates that span more than this factor are drawn on a logarithmic axis
 _STEPS: Final = (1, 2, 5)
-_RIGHT: Final = 0.17  # of the axis, kept free for words
+_RIGHT: Final = 0.2  # of the axis, kept free for words
 _ROOM: Final = 0.14  # of the axis, below the points
 
 

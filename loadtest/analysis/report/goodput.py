@@ -109,7 +109,11 @@ def price_curve(prices: Sequence[Price], threshold_seconds: float) -> Figure:
     rows = Rows(220)
     latency = LatencyAxis([price.threshold_seconds for price in prices], infinite=False)
     return figure(
-        [Key("largest rate inside the threshold, requests/s", "served"), Key("the SLO", "slo", "dash")],
+        [
+            Key("largest rate inside the threshold, requests/s", "served"),
+            *([Key("triangle: at least")] if any(price.at_least for price in drawn) else []),
+            Key("the SLO", "slo", "dash"),
+        ],
         [
             {
                 "type": "scatter",
@@ -121,7 +125,11 @@ def price_curve(prices: Sequence[Price], threshold_seconds: float) -> Figure:
                 ],
                 "hovertemplate": "%{customdata}<extra></extra>",
                 "line": {"color": "@served", "width": 2.5},
-                "marker": {"size": 7, "color": "@served"},
+                "marker": {
+                    "size": 9,
+                    "color": "@served",
+                    "symbol": ["triangle-up" if price.at_least else "circle" for price in drawn],
+                },
             }
         ],
         rows.layout(

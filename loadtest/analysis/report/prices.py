@@ -10,7 +10,7 @@ from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.standing import TIE
 
 THRESHOLDS_SECONDS: Final = tuple(step * 10.0**power for power in range(-4, 2) for step in (1, 2, 5))
-TIGHTEST, LOOSEST = 0.1, 4.0  # of the SLO's threshold: beyond, the search has looked at too little
+TIGHTEST, LOOSEST = 0.09, 4.1  # of the SLO's threshold: beyond, the search has looked at too little
 
 
 @dataclass(frozen=True, slots=True)
