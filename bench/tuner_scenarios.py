@@ -1,7 +1,6 @@
 """The services on which the tuner is tried, with what makes each of them hard."""
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Final
 
 from bench.simulated import Service, true_capacity
@@ -51,14 +50,19 @@ SCENARIOS: Final = (
 )
 
 
-@cache
+KNOT_MINUTES: Final = 5.0
+
+
 def true_best(scenario: Scenario, minutes: float = 0.0) -> tuple[Knobs, float]:
-    """The setting with the largest capacity; under the fixed policy no wait was ever better, so none is tried."""
+    """The setting with the largest capacity, and what of it the generator can hold.
+
+    Under the fixed policy no wait was ever better than none, so none is tried.
+    """
     best, capacity = None, -1.0
     for knobs in sorted(scenario.space.sizes(), key=lambda knobs: -knobs.max_batch_rows):
         if knobs.policy != "adaptive" or scenario.service.ceiling(knobs) <= 0.9 * capacity:
             continue
-        found = true_capacity(scenario.service, scenario.slo, knobs, minutes)
+        found = own_capacity(scenario, knobs, minutes)
         if found > capacity:
             best, capacity = knobs, found
     assert best is not None
@@ -66,7 +70,16 @@ def true_best(scenario: Scenario, minutes: float = 0.0) -> tuple[Knobs, float]:
 
 
 def own_capacity(scenario: Scenario, knobs: Knobs, minutes: float = 0.0) -> float:
-    """Of one setting; under the adaptive policy the simulated batcher never waits, so the wait plays no part."""
+    """Of one setting, so many minutes into the search; in between two knots in time by a straight line.
+
+    Under the adaptive policy the simulated batcher never waits, so the wait plays no part.
+    """
     if knobs.policy == "adaptive":
         knobs = replace(knobs, max_wait_seconds=0.0)
-    return true_capacity(scenario.service, scenario.slo, knobs, minutes)
+    if not scenario.service.drift:
+        return true_capacity(scenario.service, scenario.slo, knobs)
+    before = minutes // KNOT_MINUTES
+    low, high = (
+        true_capacity(scenario.service, scenario.slo, knobs, KNOT_MINUTES * knot) for knot in (before, before + 1)
+    )
+    return low + (minutes / KNOT_MINUTES - before) * (high - low)

@@ -70,13 +70,13 @@ def judged(scenario: Scenario, found: Found) -> Run:
 
 
 def confirmed_at(found: Found) -> float:
-    """Minutes into the search at which the middle confirmation ended, to half a minute."""
+    """Minutes into the search at which the middle confirmation ended."""
     spent = at = 0.0
     for trial in found.trials:
         spent += trial.seconds
         if trial in found.confirmations[: len(found.confirmations) // 2 + 1]:
             at = spent
-    return round(at / 30) / 2 if found.confirmations else 0.0
+    return at / 60
 
 
 HEAD = ("service", "runs", "violates", "within 5%", "of its own", "rate/best", "trials", "minutes", "answers")

@@ -19,7 +19,7 @@ LEAST_SLOPE: Final = 0.7
 LARGEST_SLOPE: Final = 60.0
 LEAST_ERROR: Final = 0.015  # of a slack: no trial is believed to be better than that
 TAIL: Final = 0.22  # 1/ln 100: how much of p99 the tail grows by when e times as many arrivals are beyond it
-CUT_SHORT_ERROR: Final = 0.12  # of a slack that was told from how soon a trial could no longer pass
+CUT_SHORT_ERROR: Final = 0.1  # of a slack that was told from how soon a trial could no longer pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,18 @@ def slack(trial: Measured, threshold_seconds: float) -> tuple[float, float]:
     return point - error**2 / max(point, 0.5), math.hypot(error, LEAST_ERROR)
 
 
+def variance_seconds(trials: Sequence[Measured], threshold_seconds: float) -> float:
+    """Variance of the slack times the length of a trial, which does not depend on the length; 0 without trials.
+
+    A trial that by luck met no burst has both a good percentile and a narrow interval, and would weigh most: so what
+    all trials near the objective say together is the least that each of them is doubted by.
+    """
+    whole = [trial for trial in trials if trial.verdict != "INVALID" and not trial.ended_early and trial.p99 < math.inf]
+    if not whole:
+        return 0.0
+    return sum(trial.slack(threshold_seconds)[1] ** 2 * trial.ask.seconds for trial in whole) / len(whole)
+
+
 def estimate(
     trials: Sequence[Measured], threshold_seconds: float, around: float, usual_slope: float = USUAL_SLOPE
 ) -> Capacity | None:
@@ -62,11 +74,15 @@ def estimate(
     centre = math.log(around)
     found = None
     for _ in range(3):
-        points = [
-            (math.log(trial.rate) - centre, *slack(trial, threshold_seconds))
-            for trial in trials
-            if trial.verdict != "INVALID" and abs(math.log(trial.rate) - centre) <= WINDOW
+        near = [
+            trial for trial in trials if trial.verdict != "INVALID" and abs(math.log(trial.rate) - centre) <= WINDOW
         ]
+        common = variance_seconds(near, threshold_seconds)
+        points = []
+        for trial in near:
+            point, error = slack(trial, threshold_seconds)
+            error = max(error, math.sqrt(common / trial.ask.seconds))
+            points.append((math.log(trial.rate) - centre, point, error))
         points = [point for point in points if point[1] <= LARGEST_SLACK]
         if not points:
             return found

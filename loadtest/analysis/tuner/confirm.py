@@ -5,7 +5,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
-from loadtest.analysis.tuner.capacity import LEAST_ERROR, Capacity, slack
+from loadtest.analysis.tuner.capacity import Capacity, slack, variance_seconds
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.proposer import GeneratorLimit, Proposer
 from loadtest.analysis.tuner.trial import Ask, Measured
@@ -13,11 +13,13 @@ from loadtest.analysis.tuner.trial import Ask, Measured
 SEED: Final = 10_000  # far from those of the search, so that no arrivals are met again
 # Three passes alone would accept a rate just beyond the capacity one time in eight. So the mean slack of all trials at
 # the rate must be so many of its standard errors above 1. Set with `bench.tuner_simulation`.
-MARGIN_ERRORS: Final = 1.0
+MARGIN_ERRORS: Final = 1.25
+FIT_ERRORS: Final = 0.5  # below the capacity that all trials of the setting, also those that failed, say it has
 START_ERRORS: Final = 1.0  # below the estimated capacity, where the first round starts
 EXTRA: Final = 2  # further trials at a rate that passed every time but too closely
 WANTED_ERROR: Final = 0.01  # of ln(rate), from the confirmations alone
 LEAST_FACTOR, MOST_FACTOR = 5.0, 30.0  # of the shortest useful trial
+NEAR: Final = 0.1  # in ln(rate): trials that are as noisy as those at the rate itself
 ROUND_SHARE: Final = 0.4  # of the time left, for one round
 
 
@@ -51,7 +53,7 @@ class Confirmation:
             if rate < least_rate or rate <= 0:
                 return None
             rate = float(f"{rate:.4g}")
-            passed = yield from self._round(knobs, rate, capacity)
+            passed = yield from self._round(knobs, rate, capacity, usual_slope)
             if passed is not None:
                 return passed
             last = self.proposer.budget.left_seconds < 2 * self._round_seconds(knobs, rate, capacity)
@@ -69,7 +71,7 @@ class Confirmation:
         return rate if limit is None else min(rate, limit * (1 - self.tolerance))
 
     def _round(
-        self, knobs: Knobs, rate: float, capacity: Capacity | None
+        self, knobs: Knobs, rate: float, capacity: Capacity | None, usual_slope: float
     ) -> Generator[Ask, Measured, Confirmed | None]:
         seconds = self._seconds(knobs, rate, capacity)
         passed: list[Measured] = []
@@ -83,15 +85,23 @@ class Confirmation:
             if measured.verdict != "PASS":
                 return None
             passed.append(measured)
-            if len(passed) >= self.confirmations and self._clearly(passed):
+            if len(passed) >= self.confirmations and self._clearly(passed) and self._agrees(knobs, rate, usual_slope):
                 return Confirmed(knobs, rate, tuple(passed))
         return None
+
+    def _agrees(self, knobs: Knobs, rate: float, usual_slope: float) -> bool:
+        """Whether what was seen at other rates says the same: many rounds at one rate after another find luck too."""
+        capacity = self.proposer.standing.of(knobs).capacity(usual_slope)
+        return capacity is None or rate <= capacity.rate * math.exp(-FIT_ERRORS * capacity.error)
 
     def _clearly(self, passed: list[Measured]) -> bool:
         """Whether the mean slack is above 1 by its margin."""
         slacks = [slack(trial, self.proposer.slo.threshold_seconds) for trial in passed]
         mean = sum(point for point, _ in slacks) / len(slacks)
         error = math.sqrt(sum(error**2 for _, error in slacks)) / len(slacks)
+        first = passed[0].ask
+        common = self._variance_seconds(first.knobs, first.rate) / (first.seconds * len(slacks))
+        error = max(error, math.sqrt(common))
         return mean - MARGIN_ERRORS * error >= 1
 
     def _seconds(self, knobs: Knobs, rate: float, capacity: Capacity | None) -> float:
@@ -101,17 +111,13 @@ class Confirmation:
         least, most = LEAST_FACTOR * base, MOST_FACTOR * base
         wanted = least
         if capacity is not None:
-            near = [
-                trial for trial in self.proposer.standing.of(knobs).valid()
-                if not trial.ended_early and abs(math.log(trial.rate / capacity.rate)) < 0.1
-            ]  # fmt: skip
-            if near:
-                threshold = budget.slo.threshold_seconds
-                # Variance times length, which does not depend on the length.
-                spread = sum(
-                    (slack(trial, threshold)[1] ** 2 - LEAST_ERROR**2) * trial.ask.seconds for trial in near
-                ) / len(near)
-                wanted = spread / self.confirmations / (WANTED_ERROR * capacity.slope) ** 2
+            variance = self._variance_seconds(knobs, capacity.rate)
+            wanted = variance / self.confirmations / (WANTED_ERROR * capacity.slope) ** 2
         each = ROUND_SHARE * budget.left_seconds / self.confirmations - budget.cost_seconds(0)
         seconds = min(max(wanted, least), most, each)
         return max(seconds, 2 * base, budget.least_seconds(rate))
+
+    def _variance_seconds(self, knobs: Knobs, rate: float) -> float:
+        trials = self.proposer.standing.of(knobs).valid()
+        near = [trial for trial in trials if abs(math.log(trial.rate / rate)) < NEAR]
+        return variance_seconds(near, self.proposer.slo.threshold_seconds)

@@ -111,12 +111,14 @@ class Tuner(Proposer):
 
     def _scout(self, knobs: Knobs) -> Steps:
         """One short trial just below the leader's rate; more where it turns out to be better."""
+        # Where the generator is the limit nothing is above the leader's rate, so the others are seen right below it.
+        below = TIE if self.standing.generator_limit is None else self.tolerance
         try:
-            rate = (1 - TIE) * self.standing.top()
+            rate = (1 - below) * self.standing.top()
             measured = yield from self.trial(knobs, rate, "bracket", self.seed + SCOUT_SEED)
         except GeneratorLimit:
             return
-        expected = 1 + self.standing.slope * TIE
+        expected = 1 + self.standing.slope * below
         slack, error = measured.slack(self.slo.threshold_seconds)
         if measured.verdict == "PASS" and slack - error > expected + BETTER_SLACK:
             guess = self.standing.rate(knobs)
@@ -124,13 +126,14 @@ class Tuner(Proposer):
             yield from climb.refine(self, knobs, LEADER_ERROR, self.standing.slope)
 
     def _try_wait(self, knobs: Knobs) -> Steps:
-        rate = self.standing.top() * (1 + TIE)
+        rate = max(map(self.standing.rate, self.standing.within_tie()), default=0.0) * (1 + TIE)
         for attempt in range(WAIT_TRIALS):
             try:
                 measured = yield from self.trial(knobs, rate, "bisect", self.seed + WAIT_SEED + attempt)
             except GeneratorLimit:
                 return
-            if measured.verdict != "PASS":
+            slack, error = measured.slack(self.slo.threshold_seconds)
+            if measured.verdict != "PASS" or slack - error < 1:
                 return
         yield from climb.bracket(self, knobs, rate, coarse=CLIMB_COARSE, steps=climb.SMALL_STEPS)
         yield from climb.refine(self, knobs, FINAL_ERROR, self.standing.slope)
@@ -140,6 +143,8 @@ class Tuner(Proposer):
         self._expect("confirm", self.confirmations + 1)
         while self._confirmed is None:
             top = self.standing.top()
+            if top <= 0:
+                return  # nothing passed
             # The confirmed rate is a little below the capacity, for certainty's sake, and that is part of the tie.
             least = (1 - TIE + self.tolerance / 2) * top
             for knobs in self.standing.within_tie():
