@@ -60,8 +60,8 @@ def test_a_bench_judges_as_a_run_would_and_ends_what_cannot_pass() -> None:
     assert bench.spent_seconds == pytest.approx(good.seconds + bad.seconds + few.seconds)
 
 
-# Capacities as `bench.simulated.true_capacity` finds them, with a million arrivals at each rate. So few runs cannot show
-# a share of 5%: of the second service, one in four may be wrong, but by no more than 1%.
+# Capacities as `bench.simulated.true_capacity` finds them, with a million arrivals at each rate. So few runs cannot
+# show a share of 5%: of the second service, one in four may be wrong, but by no more than 1%.
 @pytest.mark.parametrize(
     ("name", "capacities", "runs", "wrong"),
     [
