@@ -50,18 +50,18 @@ def ground(proposer: Proposer, knobs: Knobs, confirmations: int) -> Generator[As
         if measured.verdict == "PASS":
             return Ground.HOLDS
         if measured.verdict == "INVALID":  # on too few samples, that is
-            if measured.p99 > budget.slo.threshold_seconds and before < math.inf:
-                return Ground.UNMET  # it failed at a higher rate, and is no better here as far as one can see
+            failed = proposer.standing.of(knobs).failed_rate
             if measured.p99 <= budget.slo.threshold_seconds:
                 unproven = measured.rate
-            failed = proposer.standing.of(knobs).failed_rate
+            elif failed is not None:
+                return Ground.UNMET  # it failed at a higher rate, and is no better here as far as one can see
             if failed is None:
                 rate *= STEP
                 continue
             if budget.least_plan_seconds(failed, confirmations, LEAST_PLAN_SEARCHING) > budget.left_seconds:
                 return Ground.SLOW
-            yield from proposer.trial(knobs, rate, "floor", proposer.seed)  # in full
-            return Ground.HOLDS
+            measured = yield from proposer.trial(knobs, rate, "floor", proposer.seed)  # in full
+            return Ground.HOLDS if measured.verdict == "PASS" else Ground.UNMET
         if unproven is not None:
             if budget.least_plan_seconds(measured.rate, confirmations, LEAST_PLAN_SEARCHING) > budget.left_seconds:
                 return Ground.SLOW
