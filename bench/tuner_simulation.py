@@ -19,11 +19,13 @@ from bench.simulated import Bench
 from bench.table import table
 from bench.tuner_scenarios import SCENARIOS, Scenario, own_capacity, true_best
 from loadtest.analysis.tuner.found import Found
+from loadtest.analysis.tuner.grid import Grid
 from loadtest.analysis.tuner.proposer import Proposer
 from loadtest.analysis.tuner.trial import Ask
 from loadtest.analysis.tuner.tuner import Tuner
 
 NEAR = 0.95
+GRID_SECONDS = 24 * 3600.0
 TRUTH_ERROR = 1.003  # what the truth itself, a long simulation, may be off by
 
 
@@ -50,6 +52,11 @@ def play(scenario: Scenario, proposer: Proposer, seed: int) -> Found:
 
 def tuner(scenario: Scenario, seed: int) -> Tuner:
     return Tuner(scenario.space, scenario.slo, scenario.budget_seconds, first_rate=scenario.first_rate, seed=seed)
+
+
+def grid(scenario: Scenario, seed: int) -> Grid:
+    """The exhaustive search, with all the time that it wants."""
+    return Grid(scenario.space, scenario.slo, GRID_SECONDS, first_rate=scenario.first_rate, seed=seed)
 
 
 def judged(scenario: Scenario, found: Found) -> Run:
@@ -126,9 +133,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=100, help="of each service")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="services whose name has this in it")
+    parser.add_argument("--grid", action="store_true", help="the exhaustive search instead of the tuner")
     given = parser.parse_args(arguments)
     scenarios = [scenario for scenario in SCENARIOS if given.only in scenario.name]
-    rows = simulate(scenarios, given.runs, given.seed, lambda text: print(text, file=sys.stderr, flush=True))
+    rows = simulate(
+        scenarios,
+        given.runs,
+        given.seed,
+        lambda text: print(text, file=sys.stderr, flush=True),
+        grid if given.grid else tuner,
+    )
     print(table(HEAD, rows))
     return 0
 
