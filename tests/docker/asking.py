@@ -105,13 +105,15 @@ def crash(compose: Any, container: str) -> None:
     the engine adds with `init: true` and which ends with it.
     """
     program = "import os, signal; os.kill(int(open('/proc/1/task/1/children').read().split()[0]), signal.SIGKILL)"
-    subprocess.run(
+    done = subprocess.run(
         ["docker", "exec", container, "python", "-I", "-S", "-c", program],
         env=compose.environment,
-        capture_output=True,  # it may be cut off with its container
+        capture_output=True,
+        text=True,
         timeout=30,
         check=False,
     )
+    assert done.returncode in {0, 137}, done.stderr  # it may be ended with its container
 
 
 def named(container: dict[str, Any]) -> str:
