@@ -8,7 +8,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test test-fast lint up demo batch-table bench generate lock lock-peers clean
+.PHONY: help .venv test test-fast lint up demo batch-table tune bench generate lock lock-peers clean
 
 help: ## list the commands
 	@awk -F':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ demo: .venv/.runtime ## breach, alert, cure, recovery and the ramp, unattended (
 
 batch-table: .venv/.runtime ## what batching buys for the served model, no server involved
 	@$(BIN)/python -m bench.batch_table
+
+tune: .venv/.runtime ## the batch and wait that give the most throughput inside the SLO (10 min at most); TUNE="--budget 5m"
+	@$(BIN)/python -m loadtest tune --own-service $(TUNE)
 
 bench: .venv/.runtime ## ours beside peers under the same load (about 16 min); PEERS="mosec triton" BENCH="--quick"
 	@$(BIN)/python -m bench $(if $(PEERS),--peers "$(PEERS)") $(BENCH)

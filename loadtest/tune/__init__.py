@@ -1,0 +1,1 @@
+"""`python -m loadtest tune`: the search of `loadtest.analysis.tuner` on a service that runs."""
