@@ -39,6 +39,7 @@ BADGES: Final[Mapping[Kind, tuple[str, str]]] = {
 }
 HEADROOMS: Final = (0.0, HEADROOM, 2 * HEADROOM)
 TARGETS: Final = 4  # rates for which replicas are counted when none was asked for
+CLEARLY: Final = 1.5
 SPARE: Final = 1.2  # above the floor, for some load to fit in
 PURPOSES: Final[Mapping[str, str]] = {
     "floor": "does it hold at all?",
@@ -224,7 +225,7 @@ def _gain(found: Found) -> Card | None:
     if passed is not None:
         return Card("against single rows", f"×{found.rate / passed:.3g}", f"single rows passed {rate_text(passed)}/s")
     failed = min((each.failed_rate for each in single if each.failed_rate), default=None)
-    if failed is None or failed >= found.rate:
+    if failed is None or found.rate < CLEARLY * failed:  # where they failed says little of what they carry
         return None
     return Card("against single rows", f"> ×{found.rate / failed:.3g}", f"single rows failed {rate_text(failed)}/s")
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Final, Literal
 
@@ -17,18 +17,22 @@ from loadtest.analysis.words import interval_text, rate_text, seconds_text
 _WIDE: Final = 12.0  # rates that span more than this factor are drawn on a logarithmic axis
 _STEPS: Final = (1, 2, 5)
 _RIGHT: Final = 0.2  # of the axis, kept free for words
+_SPAN: Final = 2.0  # of rates among which a bend can be seen
 _ROOM: Final = 0.14  # of the axis, below the points
 
 
-def latency_by_throughput(found: Found) -> Figure:
-    """One line per setting through its trials, each with its 95% interval; lost ones are at the top."""
-    frontiers = [frontier for frontier in found.frontiers if frontier.valid()]
+def latency_by_throughput(found: Found, near: float | None = None) -> Figure:
+    """One line per setting through its trials, each with its 95% interval; lost ones are at the top.
+
+    With `near` only those within that factor of the answer's rate.
+    """
+    frontiers = [frontier for frontier in _kept(found, near) if frontier.valid()]
     trials = [trial for frontier in frontiers for trial in frontier.valid()]
     looks = Looks.of(frontier.knobs for frontier in frontiers)
     threshold, name = found.slo.threshold_seconds, percentile_name(found.slo.objective)
-    marks = _marks(found)
+    marks = _marks(found) if near is None else _marks(found)[:1]
     latency = _latency_axis(trials, threshold, room=bool(marks))
-    rates = RateAxis([trial.achieved_rate for trial in trials], marked=found.rate)
+    rates = RateAxis([trial.achieved_rate for trial in trials], marked=found.rate, from_zero=near is None)
     rows = Rows(440)
     last = [frontier for frontier in frontiers if frontier.knobs == found.knobs]
     others = [frontier for frontier in frontiers if frontier.knobs != found.knobs]
@@ -59,21 +63,36 @@ def _latency_axis(trials: Sequence[Measured], threshold: float, *, room: bool) -
     return LatencyAxis(finite, infinite=lost, shown=[threshold, *([low * (low / high) ** _ROOM] if room else [])])
 
 
+def _kept(found: Found, near: float | None) -> list[Frontier]:
+    if near is None or found.rate is None:
+        return found.frontiers
+    low, high = found.rate / near, found.rate * near
+    return [
+        replace(frontier, trials=tuple(trial for trial in frontier.trials if low <= trial.rate <= high))
+        for frontier in found.frontiers
+    ]
+
+
 class RateAxis:
     """Requests per second: from zero, or logarithmic where the rates are far apart."""
 
-    def __init__(self, rates: Sequence[float], marked: float | None = None) -> None:
+    def __init__(self, rates: Sequence[float], marked: float | None = None, *, from_zero: bool = True) -> None:
         """There is room for a word to the right of the rate `marked`."""
         shown = [rate for rate in rates if rate > 0] or [1.0]
         self.low, self.high = min(shown) / 1.25, max(shown) * 1.12
         self.logarithmic = self.high / self.low > _WIDE
+        self.start = 0.0
+        if not from_zero:
+            margin = (max(shown) - min(shown)) * 0.06 or 0.05 * max(shown)
+            self.start, self.high = min(shown) - margin, max(shown) + margin
+            return
         if marked:
             room = (marked / self.low) ** (_RIGHT / (1 - _RIGHT)) if self.logarithmic else 1 / (1 - _RIGHT)
             self.high = max(self.high, marked * room)
 
     def layout(self, **options: Any) -> Figure:
         if not self.logarithmic:
-            return axis(range=[0, self.high], tickformat=",~g", nticks=8, **options)
+            return axis(range=[self.start, self.high], tickformat=",~g", nticks=8, **options)
         ticks = [s * 10.0**p for p in range(-3, 8) for s in _STEPS if self.low <= s * 10.0**p <= self.high]
         return axis(
             type="log",
@@ -200,9 +219,11 @@ def knee(frontier: Frontier) -> Measured | None:
     """The trial with the most throughput per latency, rate/p99: below it load is nearly free, above it the tail pays.
 
     Kleinrock's power with the tail in place of the mean (L. Kleinrock, "Power and deterministic rules of thumb for
-    probabilistic problems in computer communications", ICC 1979). None with fewer than three rates: no bend is seen.
+    probabilistic problems in computer communications", ICC 1979). None with fewer than three rates, or all of
+    them close together: no bend is seen.
     """
-    if len(frontier.tried()) < 3:
+    rates = [rate for rate, _ in frontier.tried()]
+    if len(rates) < 3 or rates[-1] < _SPAN * rates[0]:
         return None
     trials = [trial for trial in frontier.valid() if trial.verdict == "PASS" and 0 < trial.p99 < math.inf]
     return max(trials, key=lambda trial: trial.rate / trial.p99, default=None)

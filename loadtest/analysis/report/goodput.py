@@ -33,7 +33,7 @@ def goodput_by_batch(found: Found) -> Figure:
         Key("up to the smallest that failed", "offered", "block"),
     ]
     if any(frontier.passed_rate is None for frontier in frontiers):
-        keys.append(Key("hollow: failed at the only rate tried"))
+        keys.append(Key("hollow: failed there, its own is somewhere below"))
     return figure(
         keys,
         traces,
@@ -65,7 +65,7 @@ def _goodputs(
     return [
         {
             "type": "scatter",
-            "mode": "markers+lines",
+            "mode": "markers",
             "name": family_text(family),
             "x": [best.knobs.max_batch_rows for best in bests],
             "y": heights,
@@ -75,14 +75,15 @@ def _goodputs(
                 "array": [
                     max((best.failed_rate or 0.0) - height, 0.0) for best, height in zip(bests, heights, strict=True)
                 ],
-                "arrayminus": [0.0] * len(bests),
+                "arrayminus": [
+                    height if best.passed_rate is None else 0.0 for best, height in zip(bests, heights, strict=True)
+                ],
                 "color": "@offered",
                 "thickness": 6,
                 "width": 0,
             },
             "customdata": [_goodput_told(best) for best in bests],
             "hovertemplate": "%{customdata}<extra></extra>",
-            "line": {"color": "@soft", "width": 1.25, "dash": "dot"},
             "marker": {
                 "symbol": [looks.symbol(best.knobs) for best in bests],
                 "size": [15 if best.knobs == chosen else 10 for best in bests],

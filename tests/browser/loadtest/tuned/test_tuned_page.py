@@ -12,7 +12,7 @@ from loadtest.analysis.tuner.found import Found
 
 FoundOf = Callable[[str], Found]
 SIZES = {"wide": (1280, 900), "phone": (390, 844)}
-PLOTS = ("frontier", "goodput", "price")
+PLOTS = ("frontier", "near", "goodput", "price")
 
 
 @pytest.fixture

@@ -70,6 +70,16 @@ def test_the_chosen_point_and_the_knee_are_marked(found_of: FoundOf) -> None:
     assert [each["text"].split("</b>")[0] for each in partial["layout"]["annotations"]] == ["<b>best"]
 
 
+def test_near_the_answer_only_the_trials_around_it_are_drawn(found_of: FoundOf) -> None:
+    found = found_of("chosen")
+    assert found.rate is not None
+    figure = latency_by_throughput(found, 1.1)
+    close = [trial for trial in found.trials if found.rate / 1.1 <= trial.rate <= found.rate * 1.1]
+    assert sum(len(trace["x"]) for trace in points(figure)) == len(close) > 8
+    low, high = figure["layout"]["xaxis"]["range"]
+    assert found.rate * 0.85 < low < found.rate < high < found.rate * 1.15
+
+
 def test_batches_have_a_colour_each_and_waits_a_dash(found_of: FoundOf) -> None:
     figure = latency_by_throughput(found_of("chosen"))
     named = {key["name"]: key["color"] for key in figure["keys"]}
@@ -98,6 +108,8 @@ def test_the_knee_has_the_most_throughput_per_latency() -> None:
     low, bend, high = (measured(rate, p99, knobs=ONE) for rate, p99 in ((100, 0.01), (300, 0.012), (400, 0.04)))
     assert knee(frontier(low, bend, high)) is bend
     assert knee(frontier(bend, high)) is None  # two rates show no bend
+    close = [measured(rate, 0.02, knobs=ONE) for rate in (300, 310, 320)]
+    assert knee(frontier(*close)) is None
     failed = measured(900, 0.06, knobs=ONE)
     lost = measured(3000, math.inf, knobs=ONE)
     assert knee(frontier(low, bend, high, failed, lost)) is bend
@@ -131,6 +143,7 @@ def test_a_batch_that_only_failed_is_hollow_at_its_smallest_failed_rate() -> Non
     found = Found("partial", Objective(0.05, 0.99), trials, 1.0, knobs=MANY, rate=200.0)
     (trace,) = goodput_by_batch(found)["data"]
     assert trace["y"] == [100, 200]
+    assert trace["error_y"]["arrayminus"] == [100, 0]  # it may carry anything below
     assert trace["marker"]["color"][0] == "@card" != trace["marker"]["color"][1]
 
 

@@ -14,9 +14,9 @@ from loadtest.analysis.tuner.found import Found
 FoundOf = Callable[[str], Found]
 Read = Callable[[str], Any]
 PLOTS = {
-    "chosen": {"frontier", "goodput", "price"},
-    "no benefit": {"frontier", "goodput", "price"},
-    "generator limited": {"frontier", "goodput", "price"},
+    "chosen": {"frontier", "near", "goodput", "price"},
+    "no benefit": {"frontier", "near", "goodput", "price"},
+    "generator limited": {"frontier", "near", "goodput", "price"},
     "partial": {"frontier", "price"},
     "cannot meet": {"frontier"},
     "too slow": set(),
