@@ -217,7 +217,7 @@ def _folder(asked: Path | None) -> Path:
         if any((out / name).exists() for name in FILES):
             if asked is not None:
                 raise UsageError(f"--out is {str(out)!r} and holds a search already; expected a folder without one")
-            made = datetime.fromtimestamp(out.stat().st_mtime)
+            made = datetime.fromtimestamp(out.stat().st_mtime).astimezone()
             out.rename(out.with_name(f"{out.name}-{made:%Y%m%d-%H%M%S}"))
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
