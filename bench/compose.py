@@ -37,8 +37,12 @@ PARTS: Final = ("start", "memory", "crash", "throughput")
 STEP: Final = 1.25  # between the rates that are tried
 RUN_SECONDS, WARM_UP_SECONDS = 6, 1
 RUNS: Final = 3  # whose median counts
-# Model, and the rates between which the answer lies.
-MODELS: Final = {"synthetic?fixed_seconds=0.02&per_row_seconds=0.002": (10.0, 100.0), "digits": (20.0, 600.0)}
+# Model → the seconds that p99 may be, and the rates between which the answer lies. A request that arrives at a busy
+# synthetic model waits for one run (22 ms) and takes part in the next, which the SLO's 50 ms have no room for.
+MODELS: Final = {
+    "synthetic?fixed_seconds=0.02&per_row_seconds=0.002": (0.1, 20.0, 400.0),
+    "digits": (0.05, 20.0, 600.0),
+}
 FIGURES: Final = {
     "served": ("latency-vs-throughput", "Throughput", "served", "{:.1f}/s"),
     "p99 at the service": ("latency-vs-throughput", "p99", "p99", "{:.3f} s"),
@@ -253,16 +257,20 @@ class Point:
     limit: str  # what the first rate that did not hold failed by
 
 
-def at_slo(stack: Stack, rates: Sequence[float]) -> Point:
-    """The highest of the rates at which the median of several runs is inside the SLO."""
+def p99(runs: Sequence[dict[str, Any]]) -> float:
+    """Median over the runs, in seconds, of p99 over all arrivals; lost ones are endless."""
+    return statistics.median(float("inf") if (own := run["latency_seconds"]["p99"]) is None else own for run in runs)
+
+
+def fastest(stack: Stack, limit_seconds: float, rates: Sequence[float]) -> Point:
+    """The highest of the rates at which p99 stays within the limit."""
     runs: dict[float, list[dict[str, Any]]] = {}
 
     def holds(rate: float, times: int = 1) -> bool:
         told = runs.setdefault(rate, [])
         while len(told) < times:
             told.append(stack.load(rate, RUN_SECONDS, WARM_UP_SECONDS))
-        objective: float = told[0]["slo"]["objective"]
-        return statistics.median(run["slo"]["ratio"] or 0.0 for run in told) >= objective
+        return p99(told) <= limit_seconds
 
     rate = highest(rates, holds)
     while rate is not None and not holds(rate, RUNS):
@@ -271,33 +279,33 @@ def at_slo(stack: Stack, rates: Sequence[float]) -> Point:
     limit = "nothing that was tried" if broke is None else _why(runs[broke][0])
     if rate is None:
         return Point(None, None, limit)
-    return Point(rate, statistics.median(run["latency_seconds"]["p99"] or float("inf") for run in runs[rate]), limit)
+    return Point(rate, p99(runs[rate]), limit)
 
 
 def _why(result: dict[str, Any]) -> str:
     generator = result["generator"]["cpu_share"]
     return (
-        f"at {result['planned_rate']:.0f}/s {result['slo']['ratio'] or 0:.1%} good, dispatch p99 "
+        f"at {result['planned_rate']:.0f}/s p99 {milliseconds(result['latency_seconds']['p99'])}, dispatch p99 "
         f"{milliseconds(result['dispatch_lateness_seconds']['p99'])}, generator {generator:.0%} of a core"
     )
 
 
 def throughput(stack: Stack) -> None:
     rows = []
-    for model, (low, high) in MODELS.items():
+    for model, (limit, low, high) in MODELS.items():
         first = None
         for replicas in (1, 2, 3):
             stack.up(replicas=replicas, workers=1, model=model)
             stack.load(low, 4, 1)  # what is new has to learn its costs
             ends = (low, high) if first is None else (0.6 * first, 1.6 * replicas * first)
-            point = at_slo(stack, rungs(*ends, STEP))
+            point = fastest(stack, limit, rungs(*ends, STEP))
             first = first or point.rate
             times = f"{point.rate / first:.1f} ×" if point.rate and first else "-"
             rate = "-" if point.rate is None else f"{point.rate:.0f}/s"
-            rows.append([model, str(replicas), rate, times, milliseconds(point.p99), point.limit])
+            rows.append([model, milliseconds(limit), str(replicas), rate, times, milliseconds(point.p99), point.limit])
             say(f"… {' '.join(rows[-1])}")
-    head = ["model", "replicas", "at the SLO", "of one", "p99 (median of 3)", "the next step"]
-    say(f"\n## Throughput at the SLO, steps of {STEP:g} ×\n\n" + table(head, rows) + "\n")
+    head = ["model", "p99 may be", "replicas", "rate", "of one", "p99 (median of 3)", "the next step"]
+    say(f"\n## Throughput within a p99, steps of {STEP:g} ×\n\n" + table(head, rows) + "\n")
 
 
 # --- program -------------------------------------------------------------------------------------------------------
