@@ -80,6 +80,7 @@ def add_arguments(parser: Any, **_: Any) -> None:
         web_port=port_from(os.environ, "LOCUST_PORT", 8089),
         master_bind_host="127.0.0.1",
         class_picker=True,
+        enable_rebalancing=True,  # or of the workers that join in mid-run only the first gets users
     )
 
 
@@ -115,6 +116,10 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         report = workers.sum
 
         def hear_worker(client_id: str, data: dict[str, Any]) -> None:
+            if client_id not in runner.worker_indexes:
+                # Its master is gone, and it still sends that one's load. What restarts it brings it back to this one.
+                runner.send_message("quit", client_id=client_id)
+                return
             workers.receive(client_id, data[REPORT_KEY])
 
         events.worker_report.add_listener(hear_worker)
