@@ -71,7 +71,14 @@ def assemble(
     limits = Limits(settings.max_request_rows, settings.max_request_bytes)
     handler = Handler(signature, limits, settings.request_timeout_seconds, batcher, record)
     health = Health(batcher, lambda: any(runner.up for runner in runners))
-    facts = Facts(signature.name, info.runtime, VERSION, objective.threshold_seconds, objective.objective)
+    facts = Facts(
+        signature.name,
+        info.runtime,
+        VERSION,
+        objective.threshold_seconds,
+        objective.objective,
+        settings.tuned_rate,
+    )
     app = web.create_app(web.Services(handler, health, record, lambda: batcher.knobs, links, VERSION, example_row))
     exposition = Exposition(ledger, batcher, handler, facts)
     return Assembly(

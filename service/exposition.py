@@ -57,6 +57,7 @@ class Facts:
     version: str
     slo_threshold_seconds: float
     slo_objective: float
+    tuned_rate: float | None = None  # requests per second that were confirmed for the knobs of the start
 
 
 class Exposition:
@@ -89,6 +90,7 @@ class Exposition:
             batch_row_edges(batcher.capacity_rows),
         )
         self._constants = list(_constants(facts))
+        self._tuned_rate, self._tuned_knobs = facts.tuned_rate, batcher.knobs
 
     def render(self) -> bytes:
         """One scrape."""
@@ -109,6 +111,11 @@ class Exposition:
         yield from _head(names.WORKER_RESTARTS, "counter", "Model workers that died or hung and were replaced.")
         yield _sample(names.WORKER_RESTARTS, {}, snapshot.worker_restarts)
         yield from _knobs(self._batcher.knobs, self._batcher.cost)
+        yield from _gauge(
+            names.TUNED_RATE,
+            "What the tuner confirmed inside the objective for the knobs in force; NaN where it did not.",
+            self._tuned_rate if self._tuned_rate and self._batcher.knobs == self._tuned_knobs else math.nan,
+        )
         yield from self._constants
 
 

@@ -73,6 +73,16 @@ def _seconds(above_zero: bool, highest: float = 3600.0) -> Callable[[str], float
     return read
 
 
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate <= 1e9:
+        raise ValueError("requests per second above 0")
+    return rate
+
+
 def _name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text, re.ASCII):
         raise ValueError("letters, digits, '.', '_' and '-', because it is part of a URL")
@@ -115,6 +125,9 @@ class Settings:
     max_batch_rows: int = _setting(128, _whole(1, 65536), "most rows in one run of the model; changeable at run time")
     max_wait_seconds: float = _setting(
         0.005, _seconds(above_zero=False, highest=60), "longest wait for company; changeable at run time"
+    )
+    tuned_rate: float | None = _setting(
+        None, _rate, "requests/s that the tuner confirmed for these knobs; drawn on the dashboards"
     )
     queue_capacity_rows: int = _setting(1024, _whole(1, 1_000_000), "rows that may wait; beyond that the answer is 429")
     request_timeout_seconds: float = _setting(

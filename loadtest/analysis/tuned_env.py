@@ -30,6 +30,7 @@ def tuned_env(found: Found, about: About) -> str | None:
         f"SERVICE_BATCHING_POLICY={knobs.policy}",
         f"SERVICE_MAX_BATCH_ROWS={knobs.max_batch_rows}",
         f"SERVICE_MAX_WAIT_SECONDS={knobs.max_wait_seconds:.10g}",
+        f"SERVICE_TUNED_RATE={found.rate:.6g}",
     ]
     if knobs.workers is not None:
         lines.append(f"SERVICE_MODEL_WORKERS={knobs.workers}")

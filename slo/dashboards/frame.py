@@ -11,10 +11,11 @@ from grafana_foundation_sdk.models import prometheus
 
 from slo import names
 from slo.config import SCRAPE_SECONDS
-from slo.dashboards.panels import DATASOURCE, RED
+from slo.dashboards.panels import BLUE, DATASOURCE, RED
 from slo.expressions import selector
 
 TAG: Final = "tailboard"
+_NEW: Final = "30s"  # so long a change is a mark
 
 
 def framed(uid: str, title: str, description: str, panels: Sequence[Any], *, span: str = "now-15m") -> dict[str, Any]:
@@ -41,7 +42,7 @@ def framed(uid: str, title: str, description: str, panels: Sequence[Any], *, spa
     for panel in panels:
         builder.with_panel(panel)
     dashboard = builder.build()
-    dashboard.annotations = models.AnnotationContainer(list_val=[_firing_alerts()])
+    dashboard.annotations = models.AnnotationContainer(list_val=[_firing_alerts(), _tuned()])
     # Ids in order: without them Grafana numbers the panels anew at every load, and links to a panel break.
     for number, panel in enumerate(dashboard.panels or [], start=1):
         panel.id_val = number
@@ -64,5 +65,22 @@ def _firing_alerts() -> models.AnnotationQuery:
         title_format="{{alertname}}",
         text_format="{{severity}} for {{job}}",
         tag_keys="severity",
+        target=prometheus.Dataquery(expr=expr, ref_id="Anno"),
+    )
+
+
+def _tuned() -> models.AnnotationQuery:
+    """When the knobs that the tuner chose came into force: the rate that it confirmed is there, and was not before."""
+    tuned = names.TUNED_RATE
+    expr = f"({tuned} > 0) unless ({tuned} offset {_NEW} > 0)"
+    return models.AnnotationQuery(
+        name="Tuned",
+        enable=True,
+        icon_color=BLUE,
+        datasource=DATASOURCE,
+        expr=expr,
+        step=f"{SCRAPE_SECONDS}s",
+        title_format="tuned knobs",
+        text_format="the knobs that the tuner chose are in force at {{instance}}",
         target=prometheus.Dataquery(expr=expr, ref_id="Anno"),
     )

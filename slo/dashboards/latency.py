@@ -122,13 +122,20 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             "Throughput",
             "What the schedule of Locust's page offers against what the service answers 2xx, sheds (429, 503) and "
             "fails. Dropped arrivals found no free user: the cap on requests in flight was reached. A load of "
-            "`loadtest run` is only seen as what the service does with it.",
+            "`loadtest run` is only seen as what the service does with it. Where the knobs in force are those that the "
+            "tuner chose, the rate that it confirmed inside the objective, times the replicas, is a line.",
             [
                 Query(arrivals("offered"), "offered", GREY, dashed=True),
                 Query(outcome("ok"), "served", GREEN, fill=True),
                 Query(outcome("shed"), "shed", AMBER),
                 Query(outcome("failed"), "failed", RED),
                 Query(arrivals("dropped"), "dropped by the client", VIOLET),
+                Query(
+                    f"sum({selector(names.TUNED_RATE, job=service.job)} > 0)",
+                    "confirmed by the tuner",
+                    BLUE,
+                    dashed=True,
+                ),
             ],
             PER_SECOND,
         ),

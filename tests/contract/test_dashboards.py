@@ -269,10 +269,14 @@ def test_the_other_dashboards_show_what_they_promise(root: Path) -> None:
 
 def test_every_dashboard_marks_the_alerts_that_page_or_ask_for_work(root: Path) -> None:
     for name, dashboard in dashboards(root).items():
-        [alerts] = dashboard["annotations"]["list"]
+        alerts, tuned = dashboard["annotations"]["list"]
         assert alerts["expr"] == 'ALERTS{alertstate="firing",severity=~"page|ticket"}', name
         assert (alerts["enable"], alerts["titleFormat"]) == (True, "{{alertname}}"), name
         assert alerts["target"]["expr"] == alerts["expr"], name
+        assert (tuned["enable"], tuned["titleFormat"]) == (True, "tuned knobs"), name
+        assert tuned["expr"] == (
+            "(inference_tuned_requests_per_second > 0) unless (inference_tuned_requests_per_second offset 30s > 0)"
+        ), name
 
 
 def test_every_dashboard_refreshes_and_cannot_be_edited_in_grafana(root: Path) -> None:

@@ -30,6 +30,7 @@ PORTS = (
 )
 WITHIN_SECONDS = 120
 RATE = 40.0  # requests per second
+TUNED_RATE = 400.0
 DRILL = """
 groups:
   - name: drill
@@ -93,6 +94,7 @@ def loaded(
             "TAILBOARD_RULES_DIR": str(rules),
             "SERVICE_MODEL": "digits?trees=10",
             "SERVICE_MODEL_WORKERS": "0",
+            "SERVICE_TUNED_RATE": str(TUNED_RATE),
             "SERVICE_MODEL_CACHE_DIR": str(directory / "models"),
         }
     )
@@ -202,6 +204,7 @@ EXACT = {
     ("batcher", "Cost of a run", "fixed"): (0.0, 0.1),
     ("latency-vs-throughput", "Throughput", "served"): STEADY,
     ("latency-vs-throughput", "Throughput", "offered"): STEADY,
+    ("latency-vs-throughput", "Throughput", "confirmed by the tuner"): (TUNED_RATE, TUNED_RATE),
     ("latency-vs-throughput", "p99 against throughput", "requests/s served"): STEADY,
     ("latency-vs-throughput", "Latency distribution"): (0.0, 3 * RATE),
     ("latency-vs-throughput", "Not good"): (0.0, 1.0),

@@ -29,6 +29,7 @@ def test_every_field_is_read_from_its_variable() -> None:
         "SERVICE_BATCHING_POLICY": "fixed",
         "SERVICE_MAX_BATCH_ROWS": "64",
         "SERVICE_MAX_WAIT_SECONDS": "0.01",
+        "SERVICE_TUNED_RATE": "1480.5",
         "SERVICE_QUEUE_CAPACITY_ROWS": "512",
         "SERVICE_REQUEST_TIMEOUT_SECONDS": "2.5",
         "SERVICE_MAX_REQUEST_ROWS": "256",
@@ -69,6 +70,8 @@ def test_empty_means_the_default() -> None:
         ("SERVICE_MAX_BATCH_ROWS", "1e2", "SERVICE_MAX_BATCH_ROWS is '1e2'; expected a whole number from 1 to 65536"),
         ("SERVICE_MAX_BATCH_ROWS", "²", "SERVICE_MAX_BATCH_ROWS is '²'; expected a whole number from 1 to 65536"),
         ("SERVICE_MAX_WAIT_SECONDS", "-1", "SERVICE_MAX_WAIT_SECONDS is '-1'; expected seconds from 0 up to 60"),
+        ("SERVICE_TUNED_RATE", "0", "SERVICE_TUNED_RATE is '0'; expected requests per second above 0"),
+        ("SERVICE_TUNED_RATE", "inf", "SERVICE_TUNED_RATE is 'inf'; expected requests per second above 0"),
         ("SERVICE_MAX_WAIT_SECONDS", "nan", "SERVICE_MAX_WAIT_SECONDS is 'nan'; expected seconds from 0 up to 60"),
         ("SERVICE_MAX_WAIT_SECONDS", "5ms", "SERVICE_MAX_WAIT_SECONDS is '5ms'; expected seconds from 0 up to 60"),
         (

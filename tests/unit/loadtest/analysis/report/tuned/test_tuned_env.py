@@ -39,6 +39,7 @@ def test_it_holds_the_setting_and_says_what_it_is(found_of: FoundOf, about: Abou
         "SERVICE_BATCHING_POLICY": "adaptive",
         "SERVICE_MAX_BATCH_ROWS": "64",
         "SERVICE_MAX_WAIT_SECONDS": "0",
+        "SERVICE_TUNED_RATE": f"{found.rate:.6g}",
     }
     said = "\n".join(line for line in text.splitlines() if line.startswith("#"))
     for fact in (
@@ -71,6 +72,7 @@ def test_workers_and_the_runtimes_model_are_set_where_they_were_chosen(found_of:
         "SERVICE_BATCHING_POLICY": "fixed",
         "SERVICE_MAX_BATCH_ROWS": "32",
         "SERVICE_MAX_WAIT_SECONDS": "0.00025",
+        "SERVICE_TUNED_RATE": f"{found.rate:.6g}",
         "SERVICE_MODEL_WORKERS": "2",
         "SERVICE_MODEL": "models/digits.onnx",
     }
