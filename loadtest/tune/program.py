@@ -75,6 +75,7 @@ class _Search:
     def __init__(self, options: TuneOptions, progress: Progress, started: datetime, ends: contextlib.ExitStack) -> None:
         """Finds the service, or starts one; `ends` gets what is to be done at the end."""
         self._options, self._progress, self._started, self._ends = options, progress, started, ends
+        self._host = about.host()  # before this process keeps to some of its CPUs
         own = _own(options, ends) if options.own_service else None
         self._target = own.url if own else options.target
         self._admin = Admin(own.admin_url if own else options.admin, own.token if own else options.token)
@@ -115,12 +116,15 @@ class _Search:
         """Measure what is proposed until all is found or somebody has enough; the knobs are as before afterwards."""
         options = self._options
         folder = Path(self._ends.enter_context(tempfile.TemporaryDirectory(prefix="tailboard-tune-")))
-        if options.cpus:
-            os.sched_setaffinity(0, options.cpus)  # the generators inherit it
         # A load is stopped when its requests have ended, or when it no longer matters how they do.
         spec = CrewSpec(self._target, False, options.processes, "", options.edges, grace_seconds=0.0)
+        here = os.sched_getaffinity(0)
+        if options.cpus:
+            os.sched_setaffinity(0, options.cpus)  # the generators inherit it
         crew = Crew(spec, folder)
         self._ends.callback(crew.end)
+        if apart := here - set(options.cpus):
+            os.sched_setaffinity(0, apart)  # to direct and to watch is not to make a generator late
         with _signals(crew, self._progress):
             os.nice(_NICE)
             bench = Bench(crew, self._admin, self._served, options.settings, options.slo, folder, self._look(proposer))
@@ -163,7 +167,7 @@ class _Search:
             target=self._target,
             model=self._model,
             started_at=self._started.isoformat(timespec="seconds"),
-            host=about.host(),
+            host=self._host,
             versions=about.versions(),
             budget_seconds=options.budget_seconds,
             processes=options.processes,

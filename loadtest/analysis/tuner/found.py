@@ -1,19 +1,14 @@
 """What the search found: the setting, its bracket, and every trial that says so."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from loadtest.analysis.needed import samples_needed
-from loadtest.analysis.order import percentile_name
 from loadtest.analysis.tuner.frontier import Frontier, frontiers
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.limit import Limit, batching_told, limit
 from loadtest.analysis.tuner.replicas import HEADROOM, Replicas, replicas
-from loadtest.analysis.tuner.trade import Trade, trade
 from loadtest.analysis.tuner.trial import Measured
 from loadtest.analysis.verdict import Objective
-from loadtest.analysis.words import rate_text, seconds_text, setting_text, span_text
 
 Kind = Literal["chosen", "cannot_meet", "generator_limited", "too_slow", "partial"]
 
@@ -76,53 +71,9 @@ class Found:
         single = max(passed, key=lambda trial: trial.rate) if passed else min(alone, key=_rate, default=None)
         return batching_told(chosen, single)
 
-    def at(self, threshold_seconds: float) -> Trade | None:
-        """What another objective would cost or give; None without a rate, or where no trial was as fast."""
-        return trade(self.trials, self.rate, threshold_seconds) if self.rate else None
-
     def replicas(self, target_rate: float, headroom: float = HEADROOM) -> Replicas | None:
         """How many replicas a target rate needs; None where nothing was confirmed."""
         return replicas(self.rate, target_rate, headroom) if self.confirmed and self.rate else None
-
-    def told(self) -> str:
-        """The answer in a plain sentence or two."""
-        name, threshold = percentile_name(self.slo.objective), setting_text(self.slo.threshold_seconds)
-        match self.kind:
-            case "chosen" | "generator_limited":
-                assert self.knobs is not None
-                assert self.rate is not None
-                text = (
-                    f"{self.knobs.told()}: {rate_text(self.rate)}/s with {name} inside {threshold}, confirmed "
-                    f"{len(self.confirmations)} times with fresh arrivals; "
-                )
-                if self.kind == "generator_limited":
-                    return text + (
-                        f"the generator could hold no more than {rate_text(self.generator_rate)}/s, and nothing is "
-                        "claimed beyond."
-                    )
-                if self.failed_rate is None:
-                    return text + "no rate above it was seen to fail."
-                return text + f"{rate_text(self.failed_rate)}/s failed."
-            case "cannot_meet":
-                floor = self.floor
-                if floor is None:
-                    return f"{name} cannot stay inside {threshold}."
-                return (
-                    f"{name} cannot stay inside {threshold}: the lowest that was seen is {seconds_text(floor.p99)}, at "
-                    f"{rate_text(floor.rate)}/s with {floor.ask.knobs.told()}."
-                )
-            case "too_slow":
-                needed = span_text(60 * math.ceil((self.needed_seconds or 0.0) / 60))
-                return (
-                    f"The service is too slow for this budget: {samples_needed(self.slo.objective):,} samples of each "
-                    f"trial are needed for {name}; the search would need some {needed}."
-                )
-            case "partial":
-                if self.knobs is None:
-                    return f"Nothing was found. {self.why}".strip()
-                return (
-                    f"Not confirmed: {self.knobs.told()} passed {rate_text(self.rate)}/s, the best so far. {self.why}"
-                ).strip()
 
 
 def _rate(trial: Measured) -> float:

@@ -23,6 +23,7 @@ PER_ROW: Final = "cost_per_row_seconds"  # the learned a
 
 BUSY: Final = 0.85  # of the time: a model that works so much is the limit, and the queue before it only follows
 FULL_CPU: Final = 0.9
+CLEARLY: Final = 1.05  # times as much; less is a tie
 NO_FIXED_COST: Final = 0.05  # b/(a+b): what merging two requests can save at the most is less than the tie
 
 Limiting = Literal["wait", "queue", "model", "HTTP", "generator", "unknown"]
@@ -110,7 +111,9 @@ def batching_told(chosen: Measured, single: Measured | None) -> str:
         gain = f"{chosen.rate / single.rate:.3g} times what one row at a time was seen to carry"
         return f"Batching helps this model{because}. Batches of up to {batch} rows carry {gain}."
     if single is not None:
-        gain = f"one row at a time failed at {rate_text(single.rate)}/s already"
+        gain = f"one row at a time failed at {rate_text(single.rate)}/s"
         carried = f"Batches of up to {batch} rows carry {rate_text(chosen.rate)}/s"
-        return f"Batching helps this model{because}. {carried}; {gain}."
+        if chosen.rate < CLEARLY * single.rate:
+            return f"{carried}; {gain}, and how much less it carries was not measured{because}."
+        return f"Batching helps this model{because}. {carried}; {gain} already."
     return f"Whether batching helps was not measured{because}: batches of one row were not tried."

@@ -89,7 +89,7 @@ def test_trials_that_say_nothing_for_another_reason_end_the_search_with_it() -> 
     found = search.next()
     assert not isinstance(found, Ask)
     assert found.kind == "partial"
-    assert "It was not the service." in found.told()
+    assert "It was not the service." in found.why
     assert lengths == sorted(set(lengths))  # each longer, as too few samples are the usual reason
 
 
@@ -103,7 +103,7 @@ def test_an_interruption_keeps_what_was_measured() -> None:
     found = search.interrupted()
     assert found is search.next() is search.interrupted()
     assert (found.kind, found.knobs, found.rate, len(found.trials)) == ("partial", best.knobs, best.rate, 4)
-    assert "interrupted" in found.told()
+    assert "interrupted" in found.why
     assert search.left_seconds() == 0
 
 
