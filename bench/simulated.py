@@ -1,6 +1,6 @@
 """Services whose capacity is known, played in virtual time: what the tuner's answers are checked against.
 
-One batching queue as DESIGN §5 has it (late binding, oldest first, up to `max_batch_rows`), with a model that takes
+One batching queue like the service's (late binding, oldest first, up to `max_batch_rows`), with a model that takes
 b + a·n for n rows, noise, slow batches, warm-up, drift and bands of bad rates; and a generator with a largest rate.
 Latencies are judged by the same code that judges real runs.
 """

@@ -77,6 +77,7 @@ def assemble(
         VERSION,
         objective.threshold_seconds,
         objective.objective,
+        max(1, settings.model_workers),
         settings.tuned_rate,
     )
     app = web.create_app(web.Services(handler, health, record, lambda: batcher.knobs, links, VERSION, example_row))

@@ -57,6 +57,7 @@ class Facts:
     version: str
     slo_threshold_seconds: float
     slo_objective: float
+    model_workers: int = 1  # that run the model at once
     tuned_rate: float | None = None  # requests per second that were confirmed for the knobs of the start
 
 
@@ -163,6 +164,7 @@ def _knobs(knobs: Knobs, cost: CostModel | None) -> Iterator[str]:
 
 def _constants(facts: Facts) -> Iterator[str]:
     yield from _gauge(names.SLO_THRESHOLD_SECONDS, "A request is good within this.", facts.slo_threshold_seconds)
+    yield from _gauge(names.MODEL_WORKERS, "How many batches the model can run at once.", facts.model_workers)
     yield from _gauge(names.SLO_OBJECTIVE_RATIO, "Share of requests that must be good.", facts.slo_objective)
     yield from _head(names.BUILD_INFO, "gauge", "Always 1; versions as labels.")
     versions = {

@@ -10,6 +10,7 @@ from typing import Final
 from slo.config import SloError, load
 from slo.explain import explain
 from slo.generate import artifacts, differences, write
+from slo.tuned import Tuned
 from slo.tuned import load as load_tuned
 
 _TUNED: Final = Path("out/tune/frontier.json")  # where `make tune` leaves it
@@ -23,6 +24,16 @@ def _share(text: str) -> float:
     if not 0 < share <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no share; expected a number above 0 and up to 1, such as 0.03")
     return share
+
+
+def _tuned(asked: Path | None) -> Tuned | None:
+    """What `asked` holds; of the usual place only where something was confirmed. SloError for one that was named."""
+    if asked is not None:
+        return load_tuned(asked)
+    try:
+        return load_tuned(_TUNED)
+    except SloError:
+        return None
 
 
 def main() -> int:
@@ -52,7 +63,7 @@ def main() -> int:
         "--tuned",
         type=Path,
         metavar="FILE",
-        help=f"explain: what the tuner confirmed (default: {_TUNED}, where it is there)",
+        help=f"explain: what the tuner confirmed (default: {_TUNED}, if a rate is confirmed there)",
     )
     parser.add_argument(
         "--root", type=Path, default=Path(), help="where prometheus/, grafana/ and deploy/ are (default: here)"
@@ -61,8 +72,7 @@ def main() -> int:
     try:
         slo = load(arguments.slo)
         if arguments.command == "explain":
-            found = arguments.tuned or (_TUNED if _TUNED.exists() else None)
-            print(explain(slo, arguments.bad, None if found is None else load_tuned(found)))
+            print(explain(slo, arguments.bad, _tuned(arguments.tuned)))
             return 0
     except SloError as error:
         print(error, file=sys.stderr)

@@ -34,7 +34,7 @@ def _service(service: Service, shares: Sequence[float], tuned: Tuned | None) -> 
         f"  {objective} under {threshold} over {window} = {budget} of budget: {percent(service.budget)} of requests, "
         "or all of them for that long."
     )
-    if tuned is not None:
+    if tuned is not None and tuned.job in ("", service.job):
         yield from _capacity(service, tuned)
     yield ""
     yield f"  {_BREACH} fires when the share of bad requests (slow, failed or shed) is"

@@ -21,6 +21,7 @@ class Tuned:
     objective: float
     threshold_seconds: float
     model: str
+    job: str  # of the service in slo.yaml that it was confirmed for; empty: nobody said
     day: str  # such as 2026-03-04
 
 
@@ -52,5 +53,6 @@ def _tuned(record: dict[str, Any]) -> Tuned:
         objective=float(slo["objective"]),
         threshold_seconds=float(slo["threshold_seconds"]),
         model=str(record["model"]),
+        job=str(record.get("job") or ""),
         day=str(record["started_at"])[:10],
     )

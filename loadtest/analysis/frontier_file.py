@@ -40,6 +40,7 @@ class About:
     processes: int  # of the generator
     seed: int
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the load, as a result has them
+    job: str = ""  # the service in slo.yaml whose objective it is
     models: Mapping[str, str] = field(default_factory=dict)  # SERVICE_MODEL of each runtime that was chosen from
 
 
@@ -70,6 +71,7 @@ def _record(found: Found, about: About) -> dict[str, Any]:
         "trials": [_trial(trial) for trial in found.trials],
         "target": about.target,
         "model": about.model,
+        "job": about.job,
         "started_at": about.started_at,
         "seconds": found.spent_seconds,
         "budget_seconds": about.budget_seconds,
@@ -111,6 +113,7 @@ def _trial(trial: Measured) -> dict[str, Any]:
         },
         "backlog_grows": trial.backlog_grows,
         "ended_early": trial.ended_early,
+        "aborted": trial.aborted,
         "took_seconds": trial.seconds,
         "limit": trial.limit,
         "stages": {name: _finite(seconds) for name, seconds in trial.stages.items()},
@@ -182,6 +185,7 @@ def _measured(told: Mapping[str, Any]) -> Measured:
         seconds=told["took_seconds"],
         limit=told["limit"],
         stages={name: _infinite(seconds) for name, seconds in told["stages"].items()},
+        aborted=told.get("aborted"),
     )
 
 
@@ -193,6 +197,7 @@ def _about(record: Mapping[str, Any]) -> About:
     return About(
         target=record["target"],
         model=record["model"],
+        job=record.get("job", ""),
         started_at=record["started_at"],
         host=record["host"],
         versions=record["versions"],

@@ -73,6 +73,7 @@ class Judgement:
     good: int
     bad: int
     interval: Interval | None = field(default=None)  # of the objective's percentile; None without arrivals
+    generator_at_fault: bool = False  # INVALID, and not only for want of samples or for a load that was refused
 
     @property
     def exit_code(self) -> int:
@@ -139,7 +140,9 @@ class _Case:
             breaches = self._breaches(point)
             verdict = "FAIL" if breaches else "PASS"
             reasons = breaches or [self._held(point, interval)]
-        return Judgement(verdict, reasons, self._notes(verdict, point, interval), self.good, self.bad, interval)
+        blamed = bool(self._lost_worker() or self._late() or self._late_dropped())
+        notes = self._notes(verdict, point, interval)
+        return Judgement(verdict, reasons, notes, self.good, self.bad, interval, blamed)
 
     # What the generator did wrong
 

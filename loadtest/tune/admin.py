@@ -15,7 +15,7 @@ _PATH: Final = "/admin/batching"
 _SUMMED: Final = (names.REQUEST_DURATION, names.QUEUE_WAIT, names.MODEL_DURATION, names.BATCH_ROWS)
 _GAUGES: Final = (
     *(names.REQUESTS_IN_FLIGHT, names.QUEUE_DEPTH_ROWS, names.QUEUE_CAPACITY_ROWS),
-    *(names.COST_FIXED_SECONDS, names.COST_PER_ROW_SECONDS),
+    *(names.COST_FIXED_SECONDS, names.COST_PER_ROW_SECONDS, names.MODEL_WORKERS),
 )
 # All that is read: the page is many times as long, and is parsed beside the load.
 _READ: Final = (

@@ -4,26 +4,23 @@ import math
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 import gevent
 
 from loadtest.analysis.intervals import Interval
-from loadtest.analysis.order import quantile, quantiles
+from loadtest.analysis.order import quantiles
 from loadtest.analysis.steady import steadiness
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.trial import Ask, Measured
 from loadtest.analysis.verdict import (
-    LATENESS_QUANTILE,
-    Judgement,
     Objective,
     allowed_bad,
     judge,
-    lateness_limit_seconds,
 )  # fmt: skip
 from loadtest.run.crew import Crew
+from loadtest.run.gap import decided_until
 from loadtest.run.trial import Trial, TrialOutcome, TrialSpec
 from loadtest.run.watch import Standing
 from loadtest.settings import LoadSettings
@@ -48,17 +45,6 @@ class Served(Protocol):
     """Whatever can be given knobs that only a restart changes."""
 
     def ready_for(self, knobs: Knobs) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Gone:
-    """When a trial can no longer pass: so many bad ones among those that are measured."""
-
-    after_seconds: float
-    most_bad: float
-
-    def by(self, standing: Standing, bad_before: int) -> bool:
-        return standing.elapsed_seconds > self.after_seconds and standing.recent_bad - bad_before > self.most_bad
 
 
 class Bench:
@@ -89,13 +75,10 @@ class Bench:
         folder = self._folder / f"trial-{self._number:03d}"
         folder.mkdir()
         try:
-            loaded_at = time.monotonic()
             outcome = Trial(self._spec(ask), self._crew, folder).run(self._watching(ask))
             if outcome.ended == "interrupted":
                 raise Interrupted
-            after = self._admin.reading()
-            seconds = time.monotonic() - loaded_at
-            found = stages(before, after, seconds, outcome.health.cpu_share)
+            found = stages(before, self._admin.reading(), outcome.over_at, outcome.health.cpu_share)
             return _measured(ask, self._slo, outcome, found, time.monotonic() - began)
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # what was asked of it is answered
@@ -127,25 +110,30 @@ class Bench:
 
     def _watching(self, ask: Ask) -> Callable[[Standing], bool]:
         expected = max(1, round(ask.expected_arrivals))
-        allowed = allowed_bad(self._slo, round(expected + SURE * math.sqrt(expected)))
-        gone = _Gone(ask.warmup_seconds, allowed)
-        bad_before: list[int] = []
+        most_bad = allowed_bad(self._slo, round(expected + SURE * math.sqrt(expected)))
+        # Whoever is due in the warm-up and not answered yet turns bad within a threshold after its end.
+        settled = ask.warmup_seconds + self._slo.threshold_seconds
+        before: list[int] = []  # bad ones by then
 
         def look(standing: Standing) -> bool:
+            """Whether it can no longer pass. Not asked of a floor, whose percentile is told to people."""
             self._look(ask, standing)
-            if standing.elapsed_seconds <= ask.warmup_seconds:
+            if standing.elapsed_seconds <= settled or ask.purpose == "floor":
                 return False
-            if not bad_before:
-                bad_before.append(standing.recent_bad)
-            return gone.by(standing, bad_before[0])
+            if not before:
+                before.append(standing.recent_bad)
+            return standing.recent_bad - before[0] > most_bad
 
         return look
 
 
 def _measured(ask: Ask, slo: Objective, outcome: TrialOutcome, found: dict[str, float], seconds: float) -> Measured:
+    aborted = outcome.ended == "aborted"
     start, end = min(ask.warmup_seconds, outcome.seconds), outcome.seconds
+    if aborted:  # requests under way then are neither good nor bad
+        end = max(start, decided_until(outcome.samples, end, outcome.over_at, slo.threshold_seconds))
     samples = outcome.samples.between(start, end)
-    steady = None if outcome.ended == "aborted" else steadiness(outcome.samples, start, end)
+    steady = None if aborted else steadiness(outcome.samples, start, end)
     errors = {
         what: count for what, count in outcome.failures.items() if what.startswith("HTTP 4") and what[5:] != "429"
     }
@@ -167,16 +155,7 @@ def _measured(ask: Ask, slo: Objective, outcome: TrialOutcome, found: dict[str, 
         p99_interval=(interval.low, interval.high),
         backlog_grows=steady is not None and steady.grows,
         seconds=seconds,
-        limit="generator" if _generator_at_fault(judged, slo, outcome, ask) else None,
+        limit="generator" if judged.generator_at_fault else None,
         stages=found,
+        aborted=aborted,
     )
-
-
-def _generator_at_fault(judged: Judgement, slo: Objective, outcome: TrialOutcome, ask: Ask) -> bool:
-    """Whether an INVALID trial is so because the generator could not hold the rate; too few samples are chance."""
-    if judged.verdict != "INVALID":
-        return False
-    lateness = outcome.samples.lateness_seconds
-    known = lateness[lateness == lateness]
-    late = bool(len(known)) and quantile(known, LATENESS_QUANTILE) > lateness_limit_seconds(slo)
-    return late or outcome.health.workers_lost > 0

@@ -39,6 +39,7 @@ class TuneOptions:
     token: str | None
     own_service: bool
     models: Mapping[str, str]  # SERVICE_MODEL by runtime
+    job: str  # the service in slo.yaml
     slo: Objective
     edges: tuple[float, ...]
     budget_seconds: float
@@ -173,6 +174,7 @@ def parse(argv: Sequence[str], cpus_here: Sequence[int]) -> TuneOptions:
         token=_token(),
         own_service=own,
         models=_models(given["runtime"]),
+        job=given["job"] or slo.services[0].job,
         slo=settings.objective(jobs[given["job"]] if given["job"] else slo.services[0]),
         edges=slo.duration_edges,
         budget_seconds=budget,

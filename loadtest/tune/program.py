@@ -21,7 +21,7 @@ import gevent
 from loadtest.analysis.report import tuned
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.grid import Grid
-from loadtest.analysis.tuner.knobs import Space
+from loadtest.analysis.tuner.knobs import Knobs, Space
 from loadtest.analysis.tuner.proposer import Proposer
 from loadtest.analysis.tuner.trial import Ask
 from loadtest.analysis.tuner.tuner import Tuner
@@ -43,9 +43,10 @@ EXIT_CODES: Final = {"chosen": 0, "generator_limited": 0, "cannot_meet": 1, "too
 OUT: Final = Path("out/tune")
 FILES: Final = ("frontier.json", "tuned.env", "report.html")
 MOST_ROWS: Final = 1024  # in a batch, of a service that does not say what it takes
+_NOT_RESTORED: Final = 2
 _NICE: Final = 10  # of this process beside the generators, which must be punctual
-_ENDING: Final = "ending early: what was measured is kept; press Ctrl-C again to give up requests under way"
-_GIVEN_UP: Final = "requests under way are given up"
+_ENDING: Final = "ending early: what was measured is kept, the knobs are set back"
+_HURRIED: Final = "that is being done already"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -57,7 +58,7 @@ def run(argv: Sequence[str]) -> int:
     except RowsError as error:
         raise UsageError(str(error)) from None
     if options.dry_run and options.own_service:
-        print(telling.plan(options, options.space(MOST_ROWS)))
+        print(telling.plan(options, options.space(_most_rows())))
         return 0
     progress = Progress(sys.stderr, shutil.get_terminal_size().columns)
     with contextlib.ExitStack() as ends:
@@ -75,6 +76,7 @@ class _Search:
     def __init__(self, options: TuneOptions, progress: Progress, started: datetime, ends: contextlib.ExitStack) -> None:
         """Finds the service, or starts one; `ends` gets what is to be done at the end."""
         self._options, self._progress, self._started, self._ends = options, progress, started, ends
+        self._restored = False
         self._host = about.host()  # before this process keeps to some of its CPUs
         own = _own(options, ends) if options.own_service else None
         self._target = own.url if own else options.target
@@ -82,7 +84,7 @@ class _Search:
         self._served = own or RunningService()
         if own is not None:
             progress.say("starting a service for this")
-            self._served.ready_for(next(iter(options.space(MOST_ROWS))))
+            self._served.ready_for(Knobs(1, 0.0, workers=options.workers[0], runtime=next(iter(options.models), None)))
         self._before = self._admin.knobs()
         reading = self._admin.reading()
         self._model = reading.model or self._target
@@ -95,11 +97,13 @@ class _Search:
             said = prepare(options.settings, self._target).said
         except RowsError as error:
             raise UsageError(str(error)) from None
+        self._admin.turn(self._before)  # a token that is not taken is told now and not after a trial
         out = _folder(options.out)
         self._progress.say(f"{self._target}: {said}\n{telling.plan(options, self.space)}\nresults go to {out}")
-        proposer = self._proposer()
-        self._admin.turn(self._before)  # a token that is not taken is told now and not after a trial
-        return self._conclude(self._found(proposer), out)
+        crew = self._crew()
+        # Until everything is written: a signal in between would have the default action, and lose it.
+        self._ends.enter_context(_signals(crew, self._progress))
+        return self._conclude(self._found(self._proposer(), crew), out)
 
     def _proposer(self) -> Proposer:
         options = self._options
@@ -112,38 +116,45 @@ class _Search:
             seed=options.settings.seed,
         )
 
-    def _found(self, proposer: Proposer) -> Found:
-        """Measure what is proposed until all is found or somebody has enough; the knobs are as before afterwards."""
+    def _crew(self) -> Crew:
+        """The generator's processes, on their CPUs; this one keeps to the others."""
         options = self._options
-        folder = Path(self._ends.enter_context(tempfile.TemporaryDirectory(prefix="tailboard-tune-")))
+        self._folder = Path(self._ends.enter_context(tempfile.TemporaryDirectory(prefix="tailboard-tune-")))
         # A load is stopped when its requests have ended, or when it no longer matters how they do.
         spec = CrewSpec(self._target, False, options.processes, "", options.edges, grace_seconds=0.0)
         here = os.sched_getaffinity(0)
         if options.cpus:
             os.sched_setaffinity(0, options.cpus)  # the generators inherit it
-        crew = Crew(spec, folder)
+        crew = Crew(spec, self._folder)
         self._ends.callback(crew.end)
         if apart := here - set(options.cpus):
             os.sched_setaffinity(0, apart)  # to direct and to watch is not to make a generator late
-        with _signals(crew, self._progress):
+        if len(self.space.workers) * len(self.space.runtimes) == 1:  # or a service started anew would inherit it
             os.nice(_NICE)
-            bench = Bench(crew, self._admin, self._served, options.settings, options.slo, folder, self._look(proposer))
-            try:
-                while isinstance(ask := proposer.next(), Ask):
-                    if crew.interrupts:
-                        raise Interrupted
-                    measured = bench.measure(ask)
-                    proposer.take(measured)
-                    self._progress.say(telling.trial(measured, options.slo))
-                return ask
-            except Interrupted:
-                return proposer.interrupted()
-            except (AdminError, ServiceError, TrialError) as error:
-                if not proposer.trials:
-                    raise
-                return replace(proposer.interrupted(), why=f"It broke off: {error}.")
-            finally:
-                self._restore()
+        return crew
+
+    def _found(self, proposer: Proposer, crew: Crew) -> Found:
+        """Measure what is proposed until all is found or somebody has enough; the knobs are as before afterwards."""
+        bench = Bench(
+            *(crew, self._admin, self._served, self._options.settings, self._options.slo, self._folder),
+            self._look(proposer),
+        )
+        try:
+            while isinstance(ask := proposer.next(), Ask):
+                if crew.interrupts:
+                    raise Interrupted
+                measured = bench.measure(ask)
+                proposer.take(measured)
+                self._progress.say(telling.trial(measured, self._options.slo))
+            return ask
+        except Interrupted:
+            return proposer.interrupted()
+        except (AdminError, ServiceError, TrialError) as error:
+            if not proposer.trials:
+                raise
+            return replace(proposer.interrupted(), why=f"It broke off: {error}.")
+        finally:
+            self._restore()
 
     def _look(self, proposer: Proposer) -> Any:
         def look(ask: Ask, standing: Standing) -> None:
@@ -158,6 +169,7 @@ class _Search:
             return
         try:
             self._admin.turn(self._before)
+            self._restored = True
         except AdminError as error:
             self._progress.say(f"the knobs could not be set back to {self._before.told()}: {error}")
 
@@ -166,6 +178,7 @@ class _Search:
         said = tuned.About(
             target=self._target,
             model=self._model,
+            job=options.job,
             started_at=self._started.isoformat(timespec="seconds"),
             host=self._host,
             versions=about.versions(),
@@ -186,10 +199,16 @@ class _Search:
         if found.confirmed and options.apply and found.knobs is not None:
             self._admin.turn(found.knobs)
             print(f"the service now runs with {found.knobs.told()}")
-        elif not options.own_service:
+        elif self._restored:
             print(f"the service runs with what it had: {self._before.told()}")
         print("\n" + "\n".join(map(str, written)))
-        return EXIT_CODES[found.kind]
+        return EXIT_CODES[found.kind] if self._restored or options.own_service else _NOT_RESTORED
+
+
+def _most_rows() -> int:
+    """What a service of our own would take, before it runs."""
+    asked = os.environ.get("SERVICE_QUEUE_CAPACITY_ROWS", "").strip()
+    return int(asked) if asked.isdigit() else MOST_ROWS
 
 
 def _own(options: TuneOptions, ends: contextlib.ExitStack) -> OwnService:
@@ -204,9 +223,10 @@ def _own(options: TuneOptions, ends: contextlib.ExitStack) -> OwnService:
 @contextlib.contextmanager
 def _signals(crew: Crew, progress: Progress) -> Iterator[None]:
     def interrupt() -> None:
-        progress.say(_GIVEN_UP if crew.interrupt() else _ENDING)
+        progress.say(_HURRIED if crew.interrupt() else _ENDING)
 
-    handlers = [gevent.signal_handler(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)]
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = [gevent.signal_handler(number, interrupt) for number in numbers]
     try:
         yield
     finally:

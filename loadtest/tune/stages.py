@@ -6,7 +6,7 @@ from slo import names
 
 
 def stages(before: Reading, after: Reading, seconds: float, generator_cpu_share: float) -> dict[str, float]:
-    """Means of the trial between the two readings, `seconds` apart, by the names of `loadtest.analysis.tuner.limit`.
+    """Means of the load between the two readings, which lasted `seconds`; names as in `loadtest.analysis.tuner.limit`.
 
     What was not observed is not there.
     """
@@ -25,7 +25,12 @@ def stages(before: Reading, after: Reading, seconds: float, generator_cpu_share:
         found[limit.ROWS_PER_REQUEST] = after.sum_since(before, names.BATCH_ROWS) / requests
     if seconds > 0 and after.cpu_seconds is not None and before.cpu_seconds is not None:
         found[limit.SERVICE_CPU] = max(0.0, after.cpu_seconds - before.cpu_seconds) / seconds
-    for name, gauge in ((limit.FIXED, names.COST_FIXED_SECONDS), (limit.PER_ROW, names.COST_PER_ROW_SECONDS)):
+    gauges = {
+        limit.FIXED: names.COST_FIXED_SECONDS,
+        limit.PER_ROW: names.COST_PER_ROW_SECONDS,
+        limit.MODEL_WORKERS: names.MODEL_WORKERS,
+    }
+    for name, gauge in gauges.items():
         value = after.gauges.get(gauge)
         if value is not None and value == value:  # NaN until it has learned
             found[name] = value

@@ -61,5 +61,6 @@ def trial(measured: Measured, slo: Objective) -> str:
 
 def conclusion(found: Found, said: About) -> str:
     """The answer, or what is the matter instead, what limits it, and whether batching helps."""
-    told = [answer.sentence(found, said), answer.circumstances(found, said), answer.limits(found)]
+    told = [answer.sentence(found, said), found.why, answer.circumstances(found, said), answer.advice(found)]
+    told.append(answer.limits(found))
     return "\n" + "\n".join(line for line in (*told, *answer.batching(found)) if line)

@@ -32,7 +32,7 @@ _NEAR: Final = 0.8  # share of a limit from which a figure turns amber
 
 
 def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
-    """DESIGN's first dashboard, for one service of slo.yaml."""
+    """The first dashboard, for one service of slo.yaml."""
     threshold = seconds(service.threshold_seconds)
     buckets = job_requests(service, "_bucket")
     counted = total_rate(job_requests(service, "_count"), WINDOW, by="")
@@ -122,8 +122,8 @@ def latency_dashboard(service: Service, uid: str) -> dict[str, Any]:
             "Throughput",
             "What the schedule of Locust's page offers against what the service answers 2xx, sheds (429, 503) and "
             "fails. Dropped arrivals found no free user: the cap on requests in flight was reached. A load of "
-            "`loadtest run` is only seen as what the service does with it. Where the knobs in force are those that the "
-            "tuner chose, the rate that it confirmed inside the objective, times the replicas, is a line.",
+            "`loadtest run` is only seen as what the service does with it. Of a service that was started with the "
+            "tuner's tuned.env, the rate that it confirmed, times the replicas, is a line.",
             [
                 Query(arrivals("offered"), "offered", GREY, dashed=True),
                 Query(outcome("ok"), "served", GREEN, fill=True),

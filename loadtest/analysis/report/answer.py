@@ -220,14 +220,15 @@ def _gain(found: Found) -> Card | None:
     """Over a batch of one row, where that was tried and is not the answer itself."""
     if found.rate is None or found.knobs is None or found.knobs.max_batch_rows == 1:
         return None
-    single = [each for each in found.frontiers if each.knobs.max_batch_rows == 1]
-    passed = max((each.passed_rate for each in single if each.passed_rate), default=None)
-    if passed is not None:
-        return Card("against single rows", f"×{found.rate / passed:.3g}", f"single rows passed {rate_text(passed)}/s")
-    failed = min((each.failed_rate for each in single if each.failed_rate), default=None)
-    if failed is None or found.rate < CLEARLY * failed:  # where they failed says little of what they carry
+    single = found.single
+    if single is None:
         return None
-    return Card("against single rows", f"> ×{found.rate / failed:.3g}", f"single rows failed {rate_text(failed)}/s")
+    times, rate = found.rate / single.rate, rate_text(single.rate)
+    if single.verdict == "PASS":
+        return Card("against single rows", f"×{times:.3g}", f"single rows passed {rate}/s")
+    if times < CLEARLY:  # where they failed says little of what they carry
+        return None
+    return Card("against single rows", f"> ×{times:.3g}", f"single rows failed {rate}/s")
 
 
 def limits(found: Found) -> str:
@@ -244,6 +245,7 @@ def batching(found: Found) -> list[str]:
     fixed, per_row = (stage_mean(found.confirmations, name) for name in (FIXED, PER_ROW))
     if fixed is None or per_row is None or not fixed + per_row > 0:
         return [said]
+    fixed, per_row = max(fixed, 0.0), max(per_row, 0.0)
     share, rows = share_text(round(fixed / (fixed + per_row), 2)), 32
     return [
         said,

@@ -53,8 +53,6 @@ def ground(proposer: Proposer, knobs: Knobs, confirmations: int) -> Generator[As
             failed = proposer.standing.of(knobs).failed_rate
             if measured.p99 <= budget.slo.threshold_seconds:
                 unproven = measured.rate
-            elif failed is not None:
-                return Ground.UNMET  # it failed at a higher rate, and is no better here as far as one can see
             if failed is None:
                 rate *= STEP
                 continue

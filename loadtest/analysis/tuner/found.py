@@ -1,6 +1,6 @@
 """What the search found: the setting, its bracket, and every trial that says so."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadtest.analysis.tuner.frontier import Frontier, frontiers
@@ -54,22 +54,35 @@ class Found:
         """What limits the throughput at the confirmed rate; None where nothing was confirmed."""
         if not self.confirmations:
             return None
-        return limit(self.confirmations[-1], self.generator_rate if self.kind == "generator_limited" else None)
+        return limit(self._typical(), self.generator_rate if self.kind == "generator_limited" else None)
 
     def batching(self) -> str | None:
         """A sentence on whether batching helps this model; None where nothing was confirmed."""
         if not self.confirmations:
             return None
-        chosen = self.confirmations[-1]
+        return batching_told(self._typical(), self.single)
+
+    @property
+    def single(self) -> Measured | None:
+        """What one row at a time carries: its fastest trial that passed, else its slowest that failed."""
+        if self.knobs is None:
+            return None
         alone = [
             trial
             for each in self.frontiers
-            if each.knobs.max_batch_rows == 1 and each.knobs.family == chosen.ask.knobs.family
+            if each.knobs.max_batch_rows == 1 and each.knobs.family == self.knobs.family
             for trial in each.valid()
         ]
         passed = [trial for trial in alone if trial.verdict == "PASS"]
-        single = max(passed, key=lambda trial: trial.rate) if passed else min(alone, key=_rate, default=None)
-        return batching_told(chosen, single)
+        return max(passed, key=_rate) if passed else min(alone, key=_rate, default=None)
+
+    def _typical(self) -> Measured:
+        """The last confirmation with the mean stages of all."""
+        stages: dict[str, float] = {}
+        for name in self.confirmations[-1].stages:
+            values = [trial.stages[name] for trial in self.confirmations if name in trial.stages]
+            stages[name] = sum(values) / len(values)
+        return replace(self.confirmations[-1], stages=stages)
 
     def replicas(self, target_rate: float, headroom: float = HEADROOM) -> Replicas | None:
         """How many replicas a target rate needs; None where nothing was confirmed."""

@@ -50,11 +50,6 @@ class Frontier:
         above = self.passed_rate or 0.0
         return [rate for rate, trials in self.tried() if not _passes(trials) and rate < above]
 
-    @property
-    def lowest_p99(self) -> Measured | None:
-        """The trial with the lowest percentile."""
-        return min(self.valid(), key=lambda trial: trial.p99, default=None)
-
     def capacity(self, usual_slope: float = USUAL_SLOPE) -> Capacity | None:
         """Where the objective is just met, if trials are near enough."""
         low, high = self.passed_rate, self.failed_rate

@@ -17,6 +17,7 @@ REST: Final = "rest_seconds"  # mean of all else: HTTP, parsing, the way there a
 GENERATOR_CPU: Final = "generator_cpu_share"  # of one core
 SERVICE_CPU: Final = "service_cpu_share"  # of one core, the process that serves HTTP
 BATCH_ROWS: Final = "batch_rows"  # mean
+MODEL_WORKERS: Final = "model_workers"  # how many run the model at once, where that is no knob
 ROWS_PER_REQUEST: Final = "rows_per_request"  # mean; 1 where missing
 FIXED: Final = "cost_fixed_seconds"  # the learned b of b + a·rows
 PER_ROW: Final = "cost_per_row_seconds"  # the learned a
@@ -38,12 +39,16 @@ class Limit:
 
 
 def model_busy_share(trial: Measured) -> float | None:
-    """Share of its time that a model worker computes (utilisation law: batches per second × seconds each)."""
+    """Share of its time that a model worker computes (utilisation law: batches per second × seconds each).
+
+    None where times or the number of workers are not known.
+    """
     stages = trial.stages
-    if not stages.get(MODEL) or not stages.get(BATCH_ROWS):
+    workers = trial.ask.knobs.workers or stages.get(MODEL_WORKERS)
+    if not stages.get(MODEL) or not stages.get(BATCH_ROWS) or not workers:
         return None
     batches = trial.achieved_rate * stages.get(ROWS_PER_REQUEST, 1.0) / stages[BATCH_ROWS]
-    return batches * stages[MODEL] / (trial.ask.knobs.workers or 1)
+    return batches * stages[MODEL] / workers
 
 
 def limit(trial: Measured, generator_rate: float | None = None) -> Limit:

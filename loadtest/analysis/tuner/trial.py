@@ -49,6 +49,7 @@ class Measured:
     seconds: float  # what the trial took in all, overhead included
     limit: str | None = None  # "generator" where an INVALID trial was its fault
     stages: Mapping[str, float] = field(default_factory=lambda: NOTHING)  # see `limit.py` for the names
+    aborted: bool | None = None  # whether it was cut short because it could no longer pass; None: nobody said
 
     @property
     def rate(self) -> float:
@@ -57,7 +58,9 @@ class Measured:
 
     @property
     def ended_early(self) -> bool:
-        """Whether the live side cut it short because it could no longer pass."""
+        """Whether the live side cut it short because it could no longer pass; by its arrivals where it does not say."""
+        if self.aborted is not None:
+            return self.aborted
         expected = self.ask.expected_arrivals
         return self.offered < expected - CHANCE * math.sqrt(expected) - 1
 

@@ -62,7 +62,7 @@ class Pod:
         port = next(port["containerPort"] for port in self.container["ports"] if port["name"] == asked["port"])
         try:
             return requests.get(f"http://127.0.0.1:{port}{asked['path']}", timeout=3).status_code
-        except requests.ConnectionError:
+        except requests.RequestException:
             return 0
 
     def wait_until_ready(self) -> float:

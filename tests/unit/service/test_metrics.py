@@ -134,7 +134,7 @@ def test_gauges_are_read_at_scrape_time(scrape: Scrape, shown: Any) -> None:
 
 def test_the_tuned_rate_is_that_of_the_knobs_in_force(ledger: Ledger, shown: Any, scrape: Scrape) -> None:
     assert math.isnan(scrape.get_sample_value(names.TUNED_RATE) or 0.0)
-    tuned = Scrape(Exposition(ledger, shown, shown, Facts(MODEL, "synthetic", "0.1.0", 0.03, 0.99, 1480.5)))
+    tuned = Scrape(Exposition(ledger, shown, shown, Facts(MODEL, "synthetic", "0.1.0", 0.03, 0.99, tuned_rate=1480.5)))
     assert tuned.get_sample_value(names.TUNED_RATE) == 1480.5
     before, shown.knobs = shown.knobs, Knobs("adaptive", 8, 0.001)
     assert math.isnan(tuned.get_sample_value(names.TUNED_RATE) or 0.0)

@@ -40,6 +40,8 @@ def test_the_confirmed_rate_and_what_of_it_may_be_bad(tmp_path: Path) -> None:
         "the objective to break. At that rate\n  14.8 requests a second may be bad.\n" in told
     )
     assert "The tuner" not in explain(load_slo(ROOT / "slo.yaml"))
+    other = load(written(tmp_path, job="another"))
+    assert "The tuner" not in explain(load_slo(ROOT / "slo.yaml"), tuned=other)
 
 
 def test_another_objective_is_said(tmp_path: Path) -> None:

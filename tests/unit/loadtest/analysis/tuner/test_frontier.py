@@ -20,12 +20,11 @@ def of(*trials: Measured) -> Frontier:
 def test_the_bracket(measured: Make) -> None:
     known = of(measured(100, 0.01), measured(400, math.inf), measured(200, 0.03), measured(300, 0.09))
     assert (known.passed_rate, known.failed_rate, known.contradictions()) == (200, 300, [])
-    assert known.lowest_p99 is known.trials[0]
 
 
 def test_nothing_is_known_without_valid_trials(measured: Make) -> None:
     known = of(measured(100, 0.01, verdict="INVALID"))
-    assert (known.passed_rate, known.failed_rate, known.capacity(), known.lowest_p99) == (None, None, None, None)
+    assert (known.passed_rate, known.failed_rate, known.capacity()) == (None, None, None)
     with pytest.raises(ValueError, match="batch 32"):
         known.between()
 

@@ -15,7 +15,8 @@ Make = Callable[..., Measured]
     ("knobs", "stages", "what"),
     [
         # 1,000/s in batches of 20 rows are 50 batches a second; of 19 ms each they take 95% of a worker's time
-        (Knobs(32, 0.0), {"queue_seconds": 0.03, "model_seconds": 0.019, "batch_rows": 20.0}, "model"),
+        (Knobs(32, 0.0, workers=1), {"queue_seconds": 0.03, "model_seconds": 0.019, "batch_rows": 20.0}, "model"),
+        (Knobs(32, 0.0), {"queue_seconds": 0.03, "model_seconds": 0.019, "batch_rows": 20.0}, "queue"),
         (Knobs(32, 0.0, workers=2), {"queue_seconds": 0.03, "model_seconds": 0.019, "batch_rows": 20.0}, "queue"),
         (Knobs(32, 0.005, "fixed"), {"queue_seconds": 0.004, "model_seconds": 0.001, "rest_seconds": 0.001}, "wait"),
         (Knobs(32, 0.005), {"queue_seconds": 0.004, "model_seconds": 0.001, "rest_seconds": 0.001}, "queue"),
@@ -38,7 +39,9 @@ def test_the_generators_limit_comes_before_all_else(measured: Make) -> None:
 
 def test_a_models_share_of_the_time_counts_rows_not_requests(measured: Make) -> None:
     stages = {"model_seconds": 0.01, "batch_rows": 40.0, "rows_per_request": 4.0}
-    assert model_busy_share(measured(500, 0.04, stages=stages)) == pytest.approx(0.5)
+    assert model_busy_share(measured(500, 0.04, stages={**stages, "model_workers": 1.0})) == pytest.approx(0.5)
+    assert model_busy_share(measured(500, 0.04, stages={**stages, "model_workers": 2.0})) == pytest.approx(0.25)
+    assert model_busy_share(measured(500, 0.04, stages=stages)) is None  # who knows how many share the work
     assert model_busy_share(measured(500, 0.04)) is None
 
 
@@ -49,6 +52,7 @@ def test_whether_batching_helps(measured: Make) -> None:
     chosen = measured(1_000, 0.04, stages=costly)
     assert "5 times" in batching_told(chosen, measured(200, 0.04, knobs=single))
     assert "failed at 300/s already" in batching_told(chosen, measured(300, 0.2, knobs=single))
+    assert "how much less it carries was not measured" in batching_told(chosen, measured(980, 0.2, knobs=single))
     assert "not measured" in batching_told(chosen, None)
     assert "does not help" in batching_told(measured(450, 0.04, stages=free), None)
     assert "does not help" in batching_told(measured(450, 0.04, knobs=single), None)
