@@ -6,7 +6,7 @@ Lives at the master, or in a local Locust, where the only worker is itself.
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 import gevent
 
 from loadtest.arrivals import Share
-from loadtest.generator import PLAN_MESSAGE, PROBLEM_MESSAGE
+from loadtest.generator import PLAN_MESSAGE, PROBLEM_MESSAGE, REPORT_KEY
 from loadtest.sample_file import SUFFIX
 from loadtest.settings import LoadSettings
 
@@ -61,10 +61,13 @@ class Director:
         """What kept workers from taking part in the run that goes on, or in the last one: a sentence each."""
         self.lost: list[LostWorker] = []
         """Workers that have gone in the run that goes on, or in the last one."""
+        self.heard: set[str] = set()
+        """Workers whose generator has reported: before that a plan that is sent to them is lost without a word."""
 
     def start(self) -> gevent.Greenlet:
         """Listen to Locust, and watch workers come and go in a greenlet, which is given back."""
         self._environment.events.test_start.add_listener(self._on_test_start)
+        self._environment.events.worker_report.add_listener(self._on_report)
         self._environment.runner.register_message(PROBLEM_MESSAGE, self._on_problem)
         return gevent.spawn(self._watch)
 
@@ -117,7 +120,12 @@ class Director:
         clients = getattr(self._environment.runner, "clients", None)
         if clients is None:
             return ("local",)
-        return tuple(sorted(client.id for client in clients.values() if client.state in _PRESENT))
+        present = (client.id for client in clients.values() if client.state in _PRESENT)
+        return tuple(sorted(worker for worker in present if worker in self.heard))
+
+    def _on_report(self, client_id: str, data: Mapping[str, Any]) -> None:
+        if REPORT_KEY in data:
+            self.heard.add(client_id)
 
     def _on_test_start(self, environment: Any, **_: Any) -> None:
         self._settings = None

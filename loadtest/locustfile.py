@@ -120,7 +120,8 @@ def compose(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
                 # Its master is gone, and it still sends that one's load. What restarts it brings it back to this one.
                 runner.send_message("quit", client_id=client_id)
                 return
-            workers.receive(client_id, data[REPORT_KEY])
+            if REPORT_KEY in data:  # the very first may come before the worker has a generator
+                workers.receive(client_id, data[REPORT_KEY])
 
         events.worker_report.add_listener(hear_worker)
         events.test_start.add_listener(lambda **_: workers.begin_run())

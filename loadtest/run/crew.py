@@ -6,6 +6,7 @@ Importing this file lets gevent take over the process, as Locust does.
 import logging
 import time
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -61,10 +62,14 @@ class Crew:
         self.runner: Final[Any] = self._environment.create_master_runner("127.0.0.1", 0)
         self.reports: Final = WorkerReports(spec.edges, (), time.monotonic)
         events: Any = self._environment.events
-        events.worker_report.add_listener(lambda client_id, data: self.reports.receive(client_id, data[REPORT_KEY]))
+        events.worker_report.add_listener(self._hear)
         self.director: Final = Director(self._environment)
         self._watching = self.director.start()
         self.workers: Final = Workers(spec.processes, self.runner.server.port, folder, spec.user.partition(":")[0])
+
+    def _hear(self, client_id: str, data: Mapping[str, Any]) -> None:
+        if REPORT_KEY in data:  # the very first may come before the worker has a generator
+            self.reports.receive(client_id, data[REPORT_KEY])
 
     def _user_class(self) -> Any:
         if self.spec.user:
@@ -84,7 +89,7 @@ class Crew:
     def wait(self) -> None:
         """Until all processes are ready for a load, at first or again after one; TrialError."""
         end = time.monotonic() + JOIN_SECONDS
-        while len(self.runner.clients.ready) < self.spec.processes:
+        while sum(client.id in self.director.heard for client in self.runner.clients.ready) < self.spec.processes:
             if self.workers.ended:
                 raise TrialError(f"a generator process is not there: {self.workers.last_words(self.workers.ended[0])}")
             if self._interrupts:

@@ -121,7 +121,9 @@ def test_an_edit_reaches_the_worker_at_once(world: World, client: FlaskClient) -
 
 
 def test_an_edit_at_the_master_gives_every_present_worker_its_share() -> None:
-    world = World(FakeRunner({"b": "running", "a": "spawning", "gone": "missing", "new": "ready"}))
+    """One that has connected and not reported has no generator yet: it would lose its share without a word."""
+    world = World(FakeRunner({"b": "running", "a": "spawning", "gone": "missing", "new": "ready", "early": "ready"}))
+    world.director.heard.update({"a", "b", "gone", "new"})
     world.runner.state = "running"
     world.app.test_client().post("/swarm", data={"rate": "70"})
     assert [(worker, plan["index"], plan["workers"]) for worker, plan in world.runner.sent] == [
