@@ -29,11 +29,12 @@ class Hook:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, **runner: Any) -> None:
+        """`runner`: more of what Locust's runner has."""
         self.listeners: dict[str, Callable[..., None]] = {}
         self.environment = SimpleNamespace(
             events=SimpleNamespace(test_start=Hook(), test_stopping=Hook(), test_stop=Hook(), request=Hook()),
-            runner=SimpleNamespace(register_message=self.listeners.__setitem__),
+            runner=SimpleNamespace(register_message=self.listeners.__setitem__, **runner),
             host="http://127.0.0.1:8000",
         )
         self.generator = LoadGenerator(self.environment, (0.1, 1.0))
@@ -81,6 +82,18 @@ def test_a_run_waits_for_its_plan(world: World) -> None:
     assert world.followed == []
     world.plan(rate=5)
     assert len(world.followed) == 1
+
+
+def test_a_worker_that_was_told_to_spawn_before_it_could_listen_takes_part(world: World) -> None:
+    """Locust sends a worker that joins a run its users at once; the run's start was said when nobody heard it."""
+    late = World(worker_state="spawning")
+    late.plan(rate=5)
+    assert len(late.followed) == 1
+    early = World(worker_state="ready")
+    early.plan(rate=5)
+    assert early.followed == []
+    for each in (late, early):
+        each.greenlet.kill(block=False)
 
 
 def test_an_edit_of_the_rate_is_followed_one_of_the_timeout_begins_no_ramp_again(world: World) -> None:
