@@ -224,6 +224,10 @@ def lost(compose: Any) -> int:
 def test_a_worker_that_crashes_is_counted_and_the_run_goes_on(compose: Any, until: Callable[..., Any]) -> None:
     """What it should have sent until the others took over counts as dropped; it comes back and gets its share."""
     whole = 2 * RATE
+    start_load(compose, rate=whole)
+    until("the run to be under way", lambda: load(compose)["run"]["completed"] > whole, seconds=60)
+    until("four workers that run", lambda: workers(compose).count("running") == 4, seconds=60)
+    until("the whole rate", lambda: load(compose)["target_rate"] == whole, seconds=30)
     before = load(compose)
     crash(compose, container(compose, "locust-worker", 1)["Id"])
     until("the loss", lambda: lost(compose) > before["generator"]["workers_lost"], seconds=30)
