@@ -29,7 +29,7 @@ help: ## list the commands
 
 .venv: .venv/.dev ## set up .venv with everything, tests included
 
-test: .venv/.dev ## the whole suite (sets up what it needs; about half an hour on two cores, longer with Docker)
+test: .venv/.dev ## the whole suite (sets up what it needs; about three quarters of an hour on two cores)
 	@$(BIN)/python -m pytest tests
 
 test-fast: .venv/.dev ## unit and contract tests (about two minutes on two cores)
