@@ -16,29 +16,24 @@ Each has --help. For Locust's web UI: locust -f loadtest/locustfile.py"""
 
 
 def _run(argv: Sequence[str]) -> int:
-    from loadtest.analysis.verdict import EXIT_CODES, USAGE_ERROR
-    from loadtest.run.options import UsageError
+    from loadtest.analysis.verdict import EXIT_CODES
 
-    if any(each in ("-h", "--help") for each in argv):
+    if _asks_for_help(argv):
         from loadtest.run.options import parser
 
         parser().print_help()
         return 0
-    from loadtest.run.program import TrialError, run
+    from loadtest.run.program import run
 
     try:
-        return run(argv)
-    except UsageError as error:
-        print(f"loadtest run: {error}", file=sys.stderr)
-        return USAGE_ERROR
-    except TrialError as error:
-        print(f"loadtest run: {error}", file=sys.stderr)
+        code = _code("loadtest run", lambda: run(argv))
     except KeyboardInterrupt:  # later on Ctrl-C ends the run in order
         print("loadtest run: interrupted before the load began", file=sys.stderr)
-    except Exception:  # Python would end with 1, which is FAIL here, and say so of a service that had no part in it
-        logging.getLogger(__name__).exception("loadtest run: it broke")
-    print("INVALID")
-    return EXIT_CODES["INVALID"]
+        code = None
+    if code is None:
+        print("INVALID")
+        return EXIT_CODES["INVALID"]
+    return code
 
 
 def _compare(argv: Sequence[str]) -> int:
@@ -53,32 +48,43 @@ def _compare(argv: Sequence[str]) -> int:
 
 
 def _tune(argv: Sequence[str]) -> int:
-    from loadtest.analysis.verdict import EXIT_CODES, USAGE_ERROR
-    from loadtest.run.options import UsageError
+    from loadtest.analysis.verdict import EXIT_CODES
 
-    if any(each in ("-h", "--help") for each in argv):
+    if _asks_for_help(argv):
         from loadtest.tune.options import parser
 
         parser().print_help()
         return 0
-    from loadtest.run.crew import TrialError
-    from loadtest.tune.admin import AdminError
     from loadtest.tune.program import run
-    from loadtest.tune.served import ServiceError
 
     try:
-        return run(argv)
-    except UsageError as error:
-        print(f"loadtest tune: {error}", file=sys.stderr)
-        return USAGE_ERROR
-    except (AdminError, ServiceError, TrialError) as error:
-        print(f"loadtest tune: {error}", file=sys.stderr)
+        code = _code("loadtest tune", lambda: run(argv))
     except KeyboardInterrupt:  # later on Ctrl-C ends the search in order
         print("loadtest tune: interrupted before anything was measured", file=sys.stderr)
         return _INTERRUPTED
-    except Exception:  # Python would end with 1, which says that the objective cannot be met
-        logging.getLogger(__name__).exception("loadtest tune: it broke")
-    return EXIT_CODES["INVALID"]
+    return EXIT_CODES["INVALID"] if code is None else code
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+    """Told before the program itself is imported, which lets gevent take this process over."""
+    return any(each in ("-h", "--help") for each in argv)
+
+
+def _code(name: str, program: Callable[[], int]) -> int | None:
+    """The program's exit code; None, and on standard error why, where it could say nothing of the service."""
+    from loadtest.analysis.verdict import USAGE_ERROR
+    from loadtest.errors import CannotGoOn, UsageError
+
+    try:
+        return program()
+    except UsageError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except CannotGoOn as error:
+        print(f"{name}: {error}", file=sys.stderr)
+    except Exception:  # Python would end with 1, which is FAIL here, and say so of a service that had no part in it
+        logging.getLogger(__name__).exception("%s: it broke", name)
+    return None
 
 
 def _dispatch(argv: Sequence[str]) -> int:

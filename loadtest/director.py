@@ -14,15 +14,14 @@ from typing import Any, Final
 import gevent
 
 from loadtest.arrivals import Share
-from loadtest.generator import PLAN_MESSAGE, PROBLEM_MESSAGE, REPORT_KEY
+from loadtest.generator import GOING, PLAN_MESSAGE, PROBLEM_MESSAGE, REPORT_KEY
 from loadtest.sample_file import SUFFIX
 from loadtest.settings import LoadSettings
 
 WATCH_SECONDS: Final = 0.5
 # New shares hold from so much later on, so that every worker has heard of them by then and no arrival has two or none.
 NOTICE_SECONDS: Final = 0.25
-_GOING: Final = ("spawning", "running")  # Locust's names of a run's states
-_PRESENT: Final = ("ready", "spawning", "running")  # and of those of a worker that takes part
+_PRESENT: Final = ("ready", *GOING)  # Locust's names of the states of a worker that is there
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +73,7 @@ class Director:
     @property
     def running(self) -> bool:
         """Whether a run is going on that an edit would change."""
-        return self._environment.runner.state in _GOING
+        return self._environment.runner.state in GOING
 
     @property
     def settings(self) -> LoadSettings:

@@ -33,7 +33,7 @@ PLAN_MESSAGE: Final = "load_plan"
 PROBLEM_MESSAGE: Final = "load_problem"  # why this process cannot take part: a sentence
 REPORT_KEY: Final = "load"  # in the reports that workers send to the master anyway
 METHOD: Final = "POST"
-_GOING: Final = ("spawning", "running")  # Locust's names of the states of a worker in a run
+GOING: Final = ("spawning", "running")  # Locust's names of a run's states, and of those of a worker that takes part
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class LoadGenerator:
         events.test_stop.add_listener(self._on_test_stop)
         self._environment.runner.register_message(PLAN_MESSAGE, self._on_plan)
         # A worker that joins a run that goes on may have been told to spawn users before anybody could listen.
-        if getattr(self._environment.runner, "worker_state", "") in _GOING:
+        if getattr(self._environment.runner, "worker_state", "") in GOING:
             self._on_test_start(self._environment)
         return gevent.spawn(self._run)
 

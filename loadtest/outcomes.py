@@ -21,3 +21,14 @@ def outcome_of(status: int) -> str:
     if status in _SHED:
         return "shed"
     return "client_error" if 400 <= status < 500 else "failed"
+
+
+def client_errors(failures: Mapping[str, int]) -> dict[str, int]:
+    """Those among failures, such as "HTTP 404" → how many, that are the client's mistake."""
+    return {what: count for what, count in failures.items() if outcome_of(_status(what)) == "client_error"}
+
+
+def _status(what: str) -> int:
+    """The HTTP status that a failure is named after; 0 for another one, such as a timeout."""
+    kind, _, number = what.partition(" ")
+    return int(number) if kind == "HTTP" and number.isdigit() else 0

@@ -27,12 +27,15 @@ def _share(text: str) -> float:
 
 
 def _tuned(asked: Path | None) -> Tuned | None:
-    """What `asked` holds; of the usual place only where something was confirmed. SloError for one that was named."""
+    """What `asked` holds; SloError if it says nothing. The usual place may say nothing, and that is told."""
     if asked is not None:
         return load_tuned(asked)
+    if not _TUNED.exists():
+        return None
     try:
         return load_tuned(_TUNED)
-    except SloError:
+    except SloError as error:
+        print(f"without the tuner's word: {error}", file=sys.stderr)
         return None
 
 

@@ -279,9 +279,14 @@ def _service(node: _Node, profiles: Mapping[str, Profile]) -> Service:
         window_days=fields["window_days"].whole("a whole number of days, at least 1"),
         profile=profiles[fields["profile"].one_of(tuple(profiles))],
     )
-    _check_burn_rates_can_fire(service, node.where)
-    _check_windows_are_shorter(service, node.where)
+    check_profile(service, node.where)
     return service
+
+
+def check_profile(service: Service, where: str) -> None:
+    """SloError if the service's profile asks for the impossible; `where` the service stands in the file."""
+    _check_burn_rates_can_fire(service, where)
+    _check_windows_are_shorter(service, where)
 
 
 def _check_burn_rates_can_fire(service: Service, where: str) -> None:

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Final
 
-from slo.config import SCRAPE_SECONDS, BurnRate, Profile, Service, SloFile
+from slo.config import SCRAPE_SECONDS, BurnRate, Profile, Service, SloError, SloFile, check_profile
 from slo.durations import duration_text
 from slo.expressions import selector
 from slo.rules import STACK_FILE, rule_files
@@ -33,11 +33,8 @@ def for_overlay(slo: SloFile, name: str) -> SloFile:
     refuses: a burn rate that can never fire for the objective, or over more than the SLO's window.
     """
     named = next((profile for profile in slo.profiles if profile.name == name), None)
-    services = (
-        dataclasses.replace(service, profile=named) if named and _fits(named, service) else service
-        for service in slo.services
-    )
-    return dataclasses.replace(slo, services=tuple(services))
+    services = slo.services if named is None else tuple(_with(named, service) for service in slo.services)
+    return dataclasses.replace(slo, services=services)
 
 
 def slo_document(slo: SloFile) -> dict[str, Any]:
@@ -111,11 +108,14 @@ def _rules(group: dict[str, Any], file: str) -> Iterator[dict[str, Any]]:
                 yield rule
 
 
-def _fits(profile: Profile, service: Service) -> bool:
-    return all(
-        burn.factor * service.budget < 1 and burn.long_seconds <= service.window_days * 86400
-        for burn in profile.burn_rates
-    )
+def _with(profile: Profile, service: Service) -> Service:
+    """The service with that profile, or as it is where they do not fit."""
+    changed = dataclasses.replace(service, profile=profile)
+    try:
+        check_profile(changed, service.job)
+    except SloError:
+        return service
+    return changed
 
 
 def _profile_document(profile: Profile) -> dict[str, Any]:

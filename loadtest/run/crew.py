@@ -16,6 +16,7 @@ from locust.env import Environment
 from locust.event import Events
 
 from loadtest.director import Director
+from loadtest.errors import CannotGoOn
 from loadtest.generator import REPORT_KEY
 from loadtest.run.own_user import own_user_class
 from loadtest.run.workers import Workers
@@ -30,7 +31,7 @@ JOIN_SECONDS: Final = 60.0  # for the workers to come up on a busy machine
 POLL_SECONDS: Final = 0.05
 
 
-class TrialError(Exception):
+class TrialError(CannotGoOn):
     """The load could not be made: one sentence."""
 
 

@@ -12,19 +12,16 @@ import configargparse
 
 from loadtest.analysis.verdict import Objective
 from loadtest.arguments import add_settings
+from loadtest.errors import UsageError
 from loadtest.settings import MAX_CAP, MAX_SECONDS, LoadSettings, SettingsError
 from loadtest.target import TargetError, parse_target
-from slo.config import SloError
+from slo.config import Service, SloError, SloFile
 from slo.config import load as load_slo
 from slo.durations import parse_duration
 
 MAX_PROCESSES: Final = 64
 _EPILOG: Final = """exit codes: 0 PASS, the objective held; 1 FAIL, it did not; 2 INVALID, the generator is at fault or
 there are too few samples; 64 the command cannot be used as it is."""
-
-
-class UsageError(Exception):
-    """The command cannot be used as it is: one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +107,7 @@ def parse(argv: Sequence[str], now: datetime) -> RunOptions:
         slo = load_slo(given["slo"])
     except (SettingsError, TargetError, SloError) as error:
         raise UsageError(str(error)) from None
-    jobs = {each.job: each for each in slo.services}
-    if given["job"] is not None and given["job"] not in jobs:
-        raise UsageError(f"--job is {given['job']!r}; expected one of {', '.join(jobs)}, as {given['slo']} has it")
+    service = chosen_service(slo, given["job"], given["slo"])
     duration = seconds("--duration", given["duration"])
     warmup = seconds("--warmup", given["warmup"], may_be_zero=True) or 0.0
     if duration is None and settings.arrivals != "trace":
@@ -129,7 +124,7 @@ def parse(argv: Sequence[str], now: datetime) -> RunOptions:
         target=given["target"].rstrip("/"),
         duration_seconds=duration,
         warmup_seconds=warmup,
-        slo=settings.objective(jobs[given["job"]] if given["job"] else slo.services[0]),
+        slo=settings.objective(service),
         edges=slo.duration_edges,
         out=Path(given["out"] or f"out/run-{now:%Y%m%d-%H%M%S}"),
         processes=count("--processes", given["processes"], 1, MAX_PROCESSES),
@@ -138,6 +133,14 @@ def parse(argv: Sequence[str], now: datetime) -> RunOptions:
         abort_seconds=seconds("--abort-on-breach", given["abort_on_breach"]),
         user=given["user"],
     )
+
+
+def chosen_service(slo: SloFile, job: str | None, source: str) -> Service:
+    """The service of that job, the first without one; UsageError if `source` has none."""
+    jobs = {each.job: each for each in slo.services}
+    if job is not None and job not in jobs:
+        raise UsageError(f"--job is {job!r}; expected one of {', '.join(jobs)}, as {source} has it")
+    return slo.services[0] if job is None else jobs[job]
 
 
 def seconds(name: str, text: str | None, may_be_zero: bool = False) -> float | None:

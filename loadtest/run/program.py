@@ -4,7 +4,6 @@ Importing this file lets gevent take over the process, as Locust does.
 """
 
 import math
-import os
 import shutil
 import signal
 import sys
@@ -15,17 +14,20 @@ from typing import Any, Final
 
 import gevent
 
+from loadtest import whole_file
 from loadtest.analysis import result as results
 from loadtest.analysis.report import html
 from loadtest.analysis.series import series
 from loadtest.analysis.verdict import EXIT_CODES
 from loadtest.arrivals import Trace
+from loadtest.errors import UsageError
+from loadtest.outcomes import client_errors
 from loadtest.prepared import check_files, prepare
 from loadtest.rows import RowsError
 from loadtest.run import about, breach
-from loadtest.run.crew import Crew, CrewSpec, TrialError
+from loadtest.run.crew import Crew, CrewSpec
 from loadtest.run.gap import decided_until
-from loadtest.run.options import RunOptions, UsageError, parse
+from loadtest.run.options import RunOptions, parse
 from loadtest.run.own_user import OwnUserError, own_user_class
 from loadtest.run.progress import Progress, line
 from loadtest.run.telling import told
@@ -82,8 +84,8 @@ def run(argv: Sequence[str]) -> int:
             each.cancel()
         progress.end()
     result = _result(options, outcome, rate, started)
-    _write(options.out / "result.json", results.dumps(result))
-    _write(options.out / "report.html", html(result))
+    whole_file.write(options.out / "result.json", results.dumps(result))
+    whole_file.write(options.out / "report.html", html(result))
     print(told(result))
     print(f"\nreport: {options.out / 'report.html'}")
     return EXIT_CODES[result["verdict"]]
@@ -186,7 +188,7 @@ def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: da
             host=about.host(),
             processes=options.processes,
             failures=outcome.failures,
-            client_errors={what: count for what, count in outcome.failures.items() if _client_error(what)},
+            client_errors=client_errors(outcome.failures),
         ),
         options.slo,
         outcome.health,
@@ -198,17 +200,3 @@ def _result(options: RunOptions, outcome: TrialOutcome, rate: float, started: da
         notes=[_CLOSED_NOTE] if closed else [],
         series=series(outcome.samples, measured, seconds),
     )
-
-
-def _client_error(what: str) -> bool:
-    return what.startswith("HTTP 4") and what != "HTTP 429"
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
-
-
-__all__ = ["TrialError", "UsageError", "run"]

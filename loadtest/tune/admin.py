@@ -8,6 +8,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from loadtest.analysis.tuner.knobs import Knobs
+from loadtest.errors import CannotGoOn
 from slo import names
 
 _TIMEOUT_SECONDS: Final = 5.0
@@ -26,7 +27,7 @@ _READ: Final = (
 )
 
 
-class AdminError(Exception):
+class AdminError(CannotGoOn):
     """The admin port cannot be used: one sentence."""
 
 

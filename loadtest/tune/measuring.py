@@ -19,6 +19,7 @@ from loadtest.analysis.verdict import (
     allowed_bad,
     judge,
 )  # fmt: skip
+from loadtest.outcomes import client_errors
 from loadtest.run.crew import Crew
 from loadtest.run.gap import decided_until
 from loadtest.run.trial import Trial, TrialOutcome, TrialSpec
@@ -134,9 +135,7 @@ def _measured(ask: Ask, slo: Objective, outcome: TrialOutcome, found: dict[str, 
         end = max(start, decided_until(outcome.samples, end, outcome.over_at, slo.threshold_seconds))
     samples = outcome.samples.between(start, end)
     steady = None if aborted else steadiness(outcome.samples, start, end)
-    errors = {
-        what: count for what, count in outcome.failures.items() if what.startswith("HTTP 4") and what[5:] != "429"
-    }
+    errors = client_errors(outcome.failures)
     judged = judge(samples, slo, outcome.health, steadiness=steady, client_errors=errors)
     span = max(end - start, 1e-9)
     totals = samples.total_seconds

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 from loadtest.analysis.tuner.knobs import LARGEST_BATCH_ROWS, POLICIES, WAITS_SECONDS, Space
 from loadtest.analysis.verdict import Objective
 from loadtest.arguments import add_settings
-from loadtest.run.options import MAX_PROCESSES, Parser, UsageError, count, seconds
+from loadtest.errors import UsageError
+from loadtest.run.options import MAX_PROCESSES, Parser, chosen_service, count, seconds
 from loadtest.settings import MAX_RATE, LoadSettings, SettingsError
 from loadtest.target import TargetError, parse_target
 from slo.config import SloError
@@ -142,9 +143,7 @@ def parse(argv: Sequence[str], cpus_here: Sequence[int]) -> TuneOptions:
         raise UsageError(str(error)) from None
     except TargetError as error:
         raise UsageError(f"--{name}: {error}") from None
-    jobs = {each.job: each for each in slo.services}
-    if given["job"] is not None and given["job"] not in jobs:
-        raise UsageError(f"--job is {given['job']!r}; expected one of {', '.join(jobs)}, as {given['slo']} has it")
+    service = chosen_service(slo, given["job"], given["slo"])
     budget = seconds("--budget", given["budget"])
     if budget is None or budget < LEAST_BUDGET_SECONDS:
         raise UsageError(f"--budget is {given['budget']!r}; expected at least {LEAST_BUDGET_SECONDS:g}s, such as 10m")
@@ -174,8 +173,8 @@ def parse(argv: Sequence[str], cpus_here: Sequence[int]) -> TuneOptions:
         token=_token(),
         own_service=own,
         models=_models(given["runtime"]),
-        job=given["job"] or slo.services[0].job,
-        slo=settings.objective(jobs[given["job"]] if given["job"] else slo.services[0]),
+        job=service.job,
+        slo=settings.objective(service),
         edges=slo.duration_edges,
         budget_seconds=budget,
         batch_rows=batch_rows,

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import gevent
 
+from loadtest import whole_file
 from loadtest.analysis.report import tuned
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.grid import Grid
@@ -25,18 +26,18 @@ from loadtest.analysis.tuner.knobs import Knobs, Space
 from loadtest.analysis.tuner.proposer import Proposer
 from loadtest.analysis.tuner.trial import Ask
 from loadtest.analysis.tuner.tuner import Tuner
+from loadtest.errors import CannotGoOn, UsageError
 from loadtest.prepared import check_files, prepare
 from loadtest.rows import RowsError
 from loadtest.run import about
-from loadtest.run.crew import Crew, CrewSpec, TrialError
-from loadtest.run.options import UsageError
+from loadtest.run.crew import Crew, CrewSpec
 from loadtest.run.progress import Progress
 from loadtest.run.watch import Standing
 from loadtest.tune import telling
 from loadtest.tune.admin import Admin, AdminError
 from loadtest.tune.measuring import Bench, Interrupted
 from loadtest.tune.options import TuneOptions, parse
-from loadtest.tune.served import OwnService, RunningService, ServiceError
+from loadtest.tune.served import OwnService, RunningService
 from slo import names
 
 EXIT_CODES: Final = {"chosen": 0, "generator_limited": 0, "cannot_meet": 1, "too_slow": 2, "partial": 2}
@@ -50,7 +51,7 @@ _HURRIED: Final = "that is being done already"
 
 
 def run(argv: Sequence[str]) -> int:
-    """Make one search; its exit code. UsageError, AdminError, ServiceError, TrialError."""
+    """Make one search; its exit code. UsageError, CannotGoOn."""
     started = datetime.now().astimezone()
     options = parse(argv, sorted(os.sched_getaffinity(0)))
     try:
@@ -149,7 +150,7 @@ class _Search:
             return ask
         except Interrupted:
             return proposer.interrupted()
-        except (AdminError, ServiceError, TrialError) as error:
+        except CannotGoOn as error:
             if not proposer.trials:
                 raise
             return replace(proposer.interrupted(), why=f"It broke off: {error}.")
@@ -189,11 +190,11 @@ class _Search:
             models=options.models,
         )
         written = [out / "frontier.json"]
-        _write(written[0], tuned.dumps(found, said))  # first: all else can be made from it
+        whole_file.write(written[0], tuned.dumps(found, said))  # first: all else can be made from it
         if (environment := tuned.tuned_env(found, said)) is not None:
-            _write(out / "tuned.env", environment)
+            whole_file.write(out / "tuned.env", environment)
             written.append(out / "tuned.env")
-        _write(out / "report.html", tuned.html(found, said, options.target_rate))
+        whole_file.write(out / "report.html", tuned.html(found, said, options.target_rate))
         written.append(out / "report.html")
         print(telling.conclusion(found, said))
         if found.confirmed and options.apply and found.knobs is not None:
@@ -247,10 +248,3 @@ def _folder(asked: Path | None) -> Path:
     except OSError as error:
         raise UsageError(f"--out is {str(out)!r}: {error.strerror or error}; expected a folder to write to") from None
     return out
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

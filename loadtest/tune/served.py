@@ -15,6 +15,7 @@ import gevent
 import requests
 
 from loadtest.analysis.tuner.knobs import Knobs
+from loadtest.errors import CannotGoOn
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_SECONDS: Final = 90.0  # the digits forest is trained at its first start
@@ -24,7 +25,7 @@ _LAUNCH: Final = ROOT / "stack" / "launch.py"  # ties a child's life to ours and
 _LOOPBACK: Final = "127.0.0.1"
 
 
-class ServiceError(Exception):
+class ServiceError(CannotGoOn):
     """A service of our own could not be had: one sentence."""
 
 

@@ -44,7 +44,8 @@ def line(ask: Ask, standing: Standing, best: Best | None, left_seconds: float, s
     tail = "–" if math.isnan(standing.p99) else seconds_text(standing.p99)
     return (
         f"{span_text(max(0.0, round(left_seconds)))} left at most · {_PURPOSES[ask.purpose]}: {ask.knobs.told()} at "
-        f"{rate_text(ask.rate)}/s, p99 {tail} (SLO {setting_text(slo.threshold_seconds)}) · {known}"
+        f"{rate_text(ask.rate)}/s, p99 {tail} ({percentile_name(slo.objective)} may be "
+        f"{setting_text(slo.threshold_seconds)}) · {known}"
     )
 
 

@@ -55,32 +55,27 @@ def framed(uid: str, title: str, description: str, panels: Sequence[Any], *, spa
 
 def _firing_alerts() -> models.AnnotationQuery:
     expr = selector(names.ALERTS, alertstate="firing", severity="=~page|ticket")
-    return models.AnnotationQuery(
-        name="Alerts",
-        enable=True,
-        icon_color=RED,
-        datasource=DATASOURCE,
-        expr=expr,
-        step=f"{SCRAPE_SECONDS}s",
-        title_format="{{alertname}}",
-        text_format="{{severity}} for {{job}}",
-        tag_keys="severity",
-        target=prometheus.Dataquery(expr=expr, ref_id="Anno"),
-    )
+    marks = _marks("Alerts", RED, expr, "{{alertname}}", "{{severity}} for {{job}}")
+    marks.tag_keys = "severity"
+    return marks
 
 
 def _tuned() -> models.AnnotationQuery:
     """When the knobs that the tuner chose came into force: the rate that it confirmed is there, and was not before."""
-    tuned = names.TUNED_RATE
-    expr = f"({tuned} > 0) unless ({tuned} offset {_NEW} > 0)"
+    expr = f"({names.TUNED_RATE} > 0) unless ({names.TUNED_RATE} offset {_NEW} > 0)"
+    return _marks("Tuned", BLUE, expr, "tuned knobs", "the knobs that the tuner chose are in force at {{instance}}")
+
+
+def _marks(name: str, color: str, expr: str, title: str, text: str) -> models.AnnotationQuery:
+    """Marks on every chart where `expr` has a value."""
     return models.AnnotationQuery(
-        name="Tuned",
+        name=name,
         enable=True,
-        icon_color=BLUE,
+        icon_color=color,
         datasource=DATASOURCE,
         expr=expr,
         step=f"{SCRAPE_SECONDS}s",
-        title_format="tuned knobs",
-        text_format="the knobs that the tuner chose are in force at {{instance}}",
+        title_format=title,
+        text_format=text,
         target=prometheus.Dataquery(expr=expr, ref_id="Anno"),
     )

@@ -1,6 +1,6 @@
 """A run's report as a person sees it: in both themes, on a phone, on paper, without a network."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +15,18 @@ PLOTS = ("by-share", "over-time", "arrivals", "histogram", "lateness")
 
 
 @pytest.fixture
-def look(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens a page; its complaints and requests are collected in `page.troubles`."""
-    contexts = []
+def look(open_offline: Callable[[Path, str, str], Any], tmp_path: Path) -> Callable[..., Any]:
+    """Opens a report once all its plots are drawn."""
 
     def open_page(source: str, size: str = "wide", scheme: str = "light", plots: tuple[str, ...] = PLOTS) -> Any:
-        width, height = SIZES[size]
         path = tmp_path / "report.html"
         path.write_text(source, encoding="utf-8")
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.troubles = []
-        page.on("pageerror", lambda error: page.troubles.append(str(error)))
-        page.on("console", lambda said: page.troubles.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("request", lambda asked: page.troubles.append(asked.url) if asked.url.startswith("http") else None)
-        page.goto(path.as_uri())
+        page = open_offline(path, size, scheme)
         for plot in plots:
             page.wait_for_selector(f"#{plot} .plot-container .main-svg")
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 def fits(page: Any, plots: tuple[str, ...], width: int) -> None:

@@ -1,6 +1,6 @@
 """The page of a search as a person sees it: on a screen and on a phone, without a network."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,15 @@ PLOTS = ("frontier", "near", "goodput", "price")
 
 
 @pytest.fixture
-def look(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens a page; its complaints and requests are collected in `page.troubles`."""
-    contexts = []
+def look(open_offline: Callable[[Path, str, str], Any], tmp_path: Path) -> Callable[..., Any]:
+    """Opens a search's page."""
 
     def open_page(source: str, size: str, scheme: str = "light") -> Any:
-        width, height = SIZES[size]
         path = tmp_path / "report.html"
         path.write_text(source, encoding="utf-8")
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.troubles = []
-        page.on("pageerror", lambda error: page.troubles.append(str(error)))
-        page.on("console", lambda said: page.troubles.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("request", lambda asked: page.troubles.append(asked.url) if asked.url.startswith("http") else None)
-        page.goto(path.as_uri())
-        return page
+        return open_offline(path, size, scheme)
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("phone", "dark")])

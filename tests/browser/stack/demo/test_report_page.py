@@ -1,7 +1,7 @@
 """The report as a person sees it: in both themes, on a phone, without a network."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,17 @@ SIZES = {"wide": (1280, 900), "phone": (390, 844)}
 
 
 @pytest.fixture
-def look(chromium: Any, record: Record, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens the report; the page's complaints and requests are collected in `page.troubles`."""
+def look(open_offline: Callable[[Path, str, str], Any], record: Record, tmp_path: Path) -> Callable[..., Any]:
+    """Opens the report once both plots are drawn."""
     report = write(record, tmp_path)
-    contexts = []
 
     def open_page(size: str, scheme: str) -> Any:
-        width, height = SIZES[size]
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.troubles = []
-        page.on("pageerror", lambda error: page.troubles.append(str(error)))
-        page.on("console", lambda said: page.troubles.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("request", lambda asked: page.troubles.append(asked.url) if asked.url.startswith("http") else None)
-        page.goto(report.as_uri())
+        page = open_offline(report, size, scheme)
         for plot in ("#over-time", "#against-throughput"):
             page.wait_for_selector(f"{plot} .plot-container .main-svg")
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 @pytest.mark.parametrize("size", SIZES)

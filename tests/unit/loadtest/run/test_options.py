@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from loadtest.analysis.verdict import Objective
-from loadtest.run.options import RunOptions, UsageError, parse
+from loadtest.errors import UsageError
+from loadtest.run.options import RunOptions, parse
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)  # noqa: UP017  # mypy's and ruff's targets agree on it
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.analysis.tuner.knobs import Knobs
-from loadtest.run.options import UsageError
+from loadtest.errors import UsageError
 from loadtest.tune.options import TuneOptions, parse
 
 
