@@ -36,7 +36,7 @@ from loadtest.run.watch import Standing
 from loadtest.tune import telling
 from loadtest.tune.admin import Admin, AdminError
 from loadtest.tune.measuring import Bench, Interrupted
-from loadtest.tune.options import TuneOptions, parse
+from loadtest.tune.options import SETTINGS, TuneOptions, parse
 from loadtest.tune.served import OwnService, RunningService
 from slo import names
 
@@ -186,7 +186,7 @@ class _Search:
             budget_seconds=options.budget_seconds,
             processes=options.processes,
             seed=options.settings.seed,
-            settings=options.settings.as_told(),
+            settings={name: value for name, value in options.settings.as_told().items() if name in SETTINGS},
             models=options.models,
         )
         written = [out / "frontier.json"]

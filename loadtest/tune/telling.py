@@ -1,7 +1,6 @@
 """What a person reads of a search on the terminal: the plan, how it stands, each trial, and the conclusion. Pure."""
 
 import math
-from typing import Final
 
 from loadtest.analysis.frontier_file import About
 from loadtest.analysis.order import percentile_name
@@ -14,13 +13,6 @@ from loadtest.analysis.verdict import Objective
 from loadtest.analysis.words import rate_text, seconds_text, setting_text, share_text, span_text
 from loadtest.run.watch import Standing
 from loadtest.tune.options import TuneOptions
-
-_PURPOSES: Final = {
-    "floor": "does it hold at all",
-    "bracket": "searching",
-    "bisect": "narrowing",
-    "confirm": "confirming",
-}
 
 
 def plan(options: TuneOptions, space: Space) -> str:
@@ -42,8 +34,9 @@ def line(ask: Ask, standing: Standing, best: Best | None, left_seconds: float, s
     """How it stands, on one line."""
     known = "nothing has passed yet" if best is None else f"best {rate_text(best.rate)}/s with {best.knobs.told()}"
     tail = "–" if math.isnan(standing.p99) else seconds_text(standing.p99)
+    left = span_text(max(0.0, round(left_seconds)))
     return (
-        f"{span_text(max(0.0, round(left_seconds)))} left at most · {_PURPOSES[ask.purpose]}: {ask.knobs.told()} at "
+        f"{left} left at most · {answer.PURPOSES[ask.purpose]}: {ask.knobs.told()} at "
         f"{rate_text(ask.rate)}/s, p99 {tail} ({percentile_name(slo.objective)} may be "
         f"{setting_text(slo.threshold_seconds)}) · {known}"
     )
@@ -56,7 +49,7 @@ def trial(measured: Measured, slo: Objective) -> str:
     early = ", ended early" if measured.ended_early and measured.verdict == "FAIL" else ""
     return (
         f"{measured.verdict:<7} {ask.knobs.told():<30} {rate_text(ask.rate):>7}/s  {percentile_name(slo.objective)} "
-        f"{seconds_text(measured.p99):>8}  {_PURPOSES[ask.purpose]}{early}{why}"
+        f"{seconds_text(measured.p99):>8}  {answer.PURPOSES[ask.purpose]}{early}{why}"
     )
 
 

@@ -42,10 +42,10 @@ TARGETS: Final = 4  # rates for which replicas are counted when none was asked f
 CLEARLY: Final = 1.5
 SPARE: Final = 1.2  # above the floor, for some load to fit in
 PURPOSES: Final[Mapping[str, str]] = {
-    "floor": "does it hold at all?",
-    "bracket": "bracket",
-    "bisect": "narrow",
-    "confirm": "confirm",
+    "floor": "does it hold at all",
+    "bracket": "searching",
+    "bisect": "narrowing",
+    "confirm": "confirming",
 }
 
 

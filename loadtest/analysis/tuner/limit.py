@@ -121,4 +121,9 @@ def batching_told(chosen: Measured, single: Measured | None) -> str:
         if chosen.rate < CLEARLY * single.rate:
             return f"{carried}; {gain}, and how much less it carries was not measured{because}."
         return f"Batching helps this model{because}. {carried}; {gain} already."
-    return f"Whether batching helps was not measured{because}: batches of one row were not tried."
+    untried = "was not measured: one row at a time was not tried."
+    return (
+        f"Batching helps this model by its cost{because}. How much {untried}"
+        if costs
+        else f"Whether it helps {untried}"
+    )
