@@ -112,27 +112,24 @@ async def serve(settings: Settings, service: Assembly, server: EmbeddedServer, l
     stop, hurry = asyncio.Event(), asyncio.Event()
     for number in SIGNALS:
         loop.add_signal_handler(number, _on_signal, stop, hurry)
-    kept = listener.dup()
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await server.started_serving()
+    serving = asyncio.create_task(server.serve(sockets=[]))
+    await server.take(listener)
     print(
         f"service: {service.handler.signature.name} ready on http://{settings.host}:{settings.port} "
         f"(admin http://{settings.admin_host}:{settings.admin_port})",
         flush=True,
     )
     await stop.wait()
-    await drain(settings, service, server, kept, hurry)
+    await drain(settings, service, server, hurry)
     server.should_exit = True
     await serving
 
 
-async def drain(
-    settings: Settings, service: Assembly, server: EmbeddedServer, listener: socket.socket, hurry: asyncio.Event
-) -> None:
+async def drain(settings: Settings, service: Assembly, server: EmbeddedServer, hurry: asyncio.Event) -> None:
     """Answers all that was accepted: within the grace everything, then, bounded, what is on open connections."""
     service.health.draining = True
     await _unless(hurry, asyncio.sleep(settings.drain_grace_seconds))
-    await server.stop_listening(listener)
+    await server.stop_listening()
     await _unless(hurry, server.quiet(LINGER_SECONDS))
     flushed = asyncio.create_task(asyncio.to_thread(service.batcher.drain, settings.drain_timeout_seconds))
     await _unless(hurry, asyncio.shield(flushed))

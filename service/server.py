@@ -14,6 +14,7 @@ from typing import Final, cast
 
 import uvicorn
 
+from service.door import Door
 from service.front import Front
 from service.handler import Handler
 from service.heads import Heads
@@ -98,37 +99,30 @@ def refuse_new(listener: socket.socket) -> bool:
 
 
 class EmbeddedServer(uvicorn.Server):
-    """uvicorn without its own signal handling: the composition root owns the signals."""
+    """uvicorn without its own signals and listening: the composition root owns the signals, a `Door` listens."""
+
+    _door: Door
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
 
-    async def started_serving(self) -> None:
-        """Returns once connections are accepted."""
+    async def take(self, listener: socket.socket) -> None:
+        """Takes connections from `listener`, its own from now on; to be awaited while `serve(sockets=[])` runs."""
         while not self.started:
             await asyncio.sleep(_TICK_SECONDS)
+        self._door = Door(listener, self._protocol, asyncio.get_running_loop())
+        self._door.open()
 
-    async def stop_listening(self, listener: socket.socket) -> None:
+    async def stop_listening(self) -> None:
         """Takes no new connections; those that the kernel has accepted, or is about to, are served, not reset.
 
-        `listener` is a duplicate of the listening socket: while it is open, closing the server's own resets nobody.
         First the door is closed to those who have not knocked yet, so that between the last look at who has come in
         and the end of the listener nobody can come in; who knocks meanwhile is refused when it has ended.
         """
-        if refuse_new(listener):
+        if refuse_new(self._door.listener):
             await asyncio.sleep(HANDSHAKE_SECONDS)
-        for server in self.servers:
-            server.close()
-        loop = asyncio.get_running_loop()
-        listener.setblocking(False)
-        accepted: list[socket.socket] = []
-        with listener, contextlib.suppress(OSError):  # nobody left, or no descriptor left: serve who is here
-            while len(accepted) < self.config.backlog:
-                accepted.append(listener.accept()[0])
-        for connection in accepted:
-            connection.setblocking(False)
-        await asyncio.gather(*(loop.connect_accepted_socket(self._protocol, connection) for connection in accepted))
+        await self._door.close(self.config.backlog)
 
     async def quiet(self, seconds: float) -> None:
         """Returns once all connections have closed, or after `seconds`."""
