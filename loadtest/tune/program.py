@@ -159,7 +159,9 @@ class _Search:
 
     def _look(self, proposer: Proposer) -> Any:
         def look(ask: Ask, standing: Standing) -> None:
-            line = telling.line(ask, standing, proposer.best(), proposer.left_seconds(), self._options.slo)
+            line = telling.line(
+                ask, standing, proposer.best(), proposer.left_seconds(), proposer.budget.left_seconds, self._options.slo
+            )
             self._progress.show(line, time.monotonic())
 
         return look

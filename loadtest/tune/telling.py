@@ -30,13 +30,15 @@ def plan(options: TuneOptions, space: Space) -> str:
     )
 
 
-def line(ask: Ask, standing: Standing, best: Best | None, left_seconds: float, slo: Objective) -> str:
-    """How it stands, on one line."""
+def line(
+    ask: Ask, standing: Standing, best: Best | None, left_seconds: float, most_seconds: float, slo: Objective
+) -> str:
+    """How it stands, on one line; `left_seconds` are expected, `most_seconds` are left of the budget."""
     known = "nothing has passed yet" if best is None else f"best {rate_text(best.rate)}/s with {best.knobs.told()}"
     tail = "–" if math.isnan(standing.p99) else seconds_text(standing.p99)
-    left = span_text(max(0.0, round(left_seconds)))
+    left, most = (span_text(max(0.0, round(seconds))) for seconds in (left_seconds, most_seconds))
     return (
-        f"{left} left at most · {answer.PURPOSES[ask.purpose]}: {ask.knobs.told()} at "
+        f"about {left} left, {most} at most · {answer.PURPOSES[ask.purpose]}: {ask.knobs.told()} at "
         f"{rate_text(ask.rate)}/s, p99 {tail} ({percentile_name(slo.objective)} may be "
         f"{setting_text(slo.threshold_seconds)}) · {known}"
     )

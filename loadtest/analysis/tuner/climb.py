@@ -12,6 +12,8 @@ from loadtest.analysis.tuner.proposer import GeneratorLimit, Proposer, Steps
 STEPS: Final = (2.0, 3.0)  # by which a rate is raised or lowered, the last again and again
 SMALL_STEPS: Final = (1.15, 1.3, 2.0)  # where a good guess is at hand
 COARSE: Final = 1.25  # bracket (high/low) at which short trials have done their part
+LIMIT_COARSE: Final = 1.35  # the same below a rate that the generator cannot hold
+SAME: Final = 1.03  # no trial for less than this
 LEAST_RATE: Final = 0.05  # requests per second; nothing is searched below
 REFINED_TRIALS: Final = 3  # at most, near the objective, of one setting
 LENGTHENED: Final = 1.5  # each such trial over the one before
@@ -23,7 +25,8 @@ def bracket(
 ) -> Steps:
     """Short trials until `knobs` has a passed and a failed rate within a factor of `coarse`, starting at `guess`.
 
-    Ends without a failed rate where the generator gives up first, and without a passed one below `LEAST_RATE`.
+    Where the generator gives up first it ends with a pass at what the generator is trusted with instead of a failed
+    rate; without a passed one below `LEAST_RATE`.
     """
     factors = chain(steps, repeat(steps[-1]))
     while True:
@@ -44,7 +47,10 @@ def _next_rate(proposer: Proposer, knobs: Knobs, guess: float, coarse: float, st
         return known.between() if high > coarse * low else None
     if low:
         if limit < math.inf:
-            return math.sqrt(low * limit) if limit > coarse * low else None
+            trusted = proposer.standing.ceiling
+            if limit > LIMIT_COARSE * low:
+                return math.sqrt(low * limit)
+            return trusted if trusted > SAME * low else None
         return max(low * next(steps), guess)
     if high or limit < math.inf:
         rate = min(high or math.inf, limit) / next(steps)
@@ -61,6 +67,8 @@ def refine(
         capacity = proposer.standing.of(knobs).capacity(usual_slope)
         if capacity is None or (done >= 2 and capacity.error <= error):
             return
+        if capacity.rate >= proposer.standing.ceiling:
+            return  # as far as can be seen it carries what the generator can send
         seconds = proposer.budget.length_seconds("bisect", capacity.rate) * LENGTHENED**done
         try:
             yield from proposer.trial(

@@ -21,6 +21,8 @@ WANTED_ERROR: Final = 0.01  # of ln(rate), from the confirmations alone
 LEAST_FACTOR, MOST_FACTOR = 5.0, 30.0  # of the shortest useful trial
 NEAR: Final = 0.1  # in ln(rate): trials that are as noisy as those at the rate itself
 ROUND_SHARE: Final = 0.4  # of the time left, for one round
+GROWTH: Final = 1.5  # of the steps down from one failed round to the next
+LARGEST_STEP: Final = 8.0  # tolerances
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Confirmation:
 
         OutOfTime if the budget ends first.
         """
-        rate = most_rate
+        rate, step = most_rate, 1.0
         while True:
             capacity = self.proposer.standing.of(knobs).capacity(usual_slope)
             rate = min(rate, self._start(knobs, capacity))
@@ -56,8 +58,10 @@ class Confirmation:
             passed = yield from self._round(knobs, rate, capacity, usual_slope)
             if passed is not None:
                 return passed
-            last = self.proposer.budget.left_seconds < 2 * self._round_seconds(knobs, rate, capacity)
-            rate *= 1 - self.tolerance * (2 if last else 1)  # no time for small steps
+            if self.proposer.budget.left_seconds < 2 * self._round_seconds(knobs, rate, capacity):
+                step = max(step, 2.0)  # no time for small steps
+            rate *= 1 - self.tolerance * step
+            step = min(step * GROWTH, LARGEST_STEP)  # the estimate was wrong, or the service is not what it was
 
     def _round_seconds(self, knobs: Knobs, rate: float, capacity: Capacity | None) -> float:
         return self.confirmations * self.proposer.budget.cost_seconds(self._seconds(knobs, rate, capacity))
@@ -67,8 +71,7 @@ class Confirmation:
             rate = self.proposer.standing.of(knobs).passed_rate or 0.0
         else:
             rate = capacity.rate * math.exp(-START_ERRORS * capacity.error)
-        limit = self.proposer.standing.generator_limit
-        return rate if limit is None else min(rate, limit * (1 - self.tolerance))
+        return min(rate, self.proposer.standing.ceiling)
 
     def _round(
         self, knobs: Knobs, rate: float, capacity: Capacity | None, usual_slope: float

@@ -51,6 +51,16 @@ def model_busy_share(trial: Measured) -> float | None:
     return batches * stages[MODEL] / workers
 
 
+def rate_alone(trial: Measured) -> float | None:
+    """Requests per second that the model could do without merging any, from its learned cost; None where unknown."""
+    stages = trial.stages
+    rows, fixed, per_row = stages.get(ROWS_PER_REQUEST, 1.0), stages.get(FIXED), stages.get(PER_ROW)
+    workers = trial.ask.knobs.workers or stages.get(MODEL_WORKERS)
+    if fixed is None or per_row is None or not workers or (seconds := rows * (fixed + per_row)) <= 0:
+        return None
+    return workers / seconds
+
+
 def limit(trial: Measured, generator_rate: float | None = None) -> Limit:
     """What limited `trial`, which is best one near the capacity; `generator_rate` is the generator's limit, if met."""
     if generator_rate is not None:

@@ -8,6 +8,7 @@ from typing import Final
 from loadtest.analysis.tuner.budget import Budget
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.knobs import Knobs, Space
+from loadtest.analysis.tuner.limit import FULL_CPU, GENERATOR_CPU
 from loadtest.analysis.tuner.standing import Standing
 from loadtest.analysis.tuner.trial import Ask, Measured, Purpose
 from loadtest.analysis.verdict import Objective
@@ -151,6 +152,8 @@ class Proposer(ABC):
                 return measured
             if measured.limit is None:  # too few samples, then: chance, or answers that come in bursts
                 seconds *= 1.25
+            elif attempt and measured.stages.get(GENERATOR_CPU, 0.0) >= FULL_CPU:
+                break  # twice is chance no more where it had nothing left to give
         if measured.limit is None:
             raise Unusable(measured.reasons[0] if measured.reasons else "no reason was given")
         self.standing.generator_limit = rate  # smaller than what it was before, or the trial would not have been tried

@@ -10,6 +10,9 @@ from loadtest.analysis.tuner.trial import Measured
 
 TIE: Final = 0.05  # within it the smaller batch wins, then the smaller wait
 MOST_ERROR: Final = 0.3  # of ln(rate), that is held against an estimate
+TRUSTED: Final = (
+    0.9  # of a rate that the generator could not hold: nearer to it, it is late by chance in every other trial
+)
 
 
 class Standing:
@@ -19,6 +22,11 @@ class Standing:
         self._trials, self._threshold = trials, threshold_seconds
         self.slope = USUAL_SLOPE  # of the first setting whose rate was searched; others are taken to be like it
         self.generator_limit: float | None = None
+
+    @property
+    def ceiling(self) -> float:
+        """The largest rate that the generator is trusted to hold."""
+        return math.inf if self.generator_limit is None else TRUSTED * self.generator_limit
 
     def frontiers(self) -> list[Frontier]:
         return frontiers(self._trials, self._threshold)
@@ -30,7 +38,7 @@ class Standing:
         return self.of(knobs).capacity(self.slope)
 
     def rate(self, knobs: Knobs) -> float:
-        """What the setting is worth: its estimated capacity, as far as the generator can show it; 0 if none passed."""
+        """What the setting is worth: its estimated capacity, up to the generator's ceiling; 0 if none passed."""
         return self._worth(self.of(knobs))[0]
 
     def top(self) -> float:
@@ -59,6 +67,7 @@ class Standing:
         if passed is None:
             return 0.0, 0.0
         capacity = frontier.capacity(self.slope)
-        if capacity is None or (self.generator_limit is not None and capacity.rate >= self.generator_limit):
-            return passed, passed
+        if capacity is None or capacity.rate >= self.ceiling:
+            worth = min(passed, self.ceiling)
+            return worth, worth
         return capacity.rate, capacity.rate * math.exp(-min(capacity.error, MOST_ERROR))

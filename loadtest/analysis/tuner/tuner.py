@@ -7,6 +7,7 @@
 5. waits: a longer wait is only worth it where it carries 5% more.
 6. confirm: with fresh seeds, stepping down on any failure; the next larger batch if that costs more than the 5%.
 7. edge: a failed rate right above, so that the answer is a bracket.
+8. single: what one row at a time carries, so that it is measured whether batching helps.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from loadtest.analysis.tuner.confirm import Confirmation, Confirmed
 from loadtest.analysis.tuner.floor import Ground, ground
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.knobs import Knobs, Space
+from loadtest.analysis.tuner.limit import rate_alone
 from loadtest.analysis.tuner.proposer import Best, GeneratorLimit, OutOfTime, Proposer, Steps
 from loadtest.analysis.tuner.standing import TIE
 from loadtest.analysis.verdict import Objective
@@ -30,6 +32,8 @@ CLIMB_COARSE: Final = 1.12
 SCOUT_SEED, WAIT_SEED, EDGE_SEED = 1_000, 2_000, 3_000
 WAIT_TRIALS: Final = 2  # that a longer wait has to pass at 5% more
 EDGES: Final = 3  # trials above the confirmed rate, at most
+SINGLE_LOAD: Final = 0.7  # of what a model can do at the most: about where its p99 breaks
+SINGLE_TRIALS: Final = 4
 NEEDED_SEARCHING: Final = 8  # trials besides the confirmations, for the time that a slow service would need
 
 
@@ -81,6 +85,7 @@ class Tuner(Proposer):
         yield from self._confirm()
         with contextlib.suppress(OutOfTime):
             yield from self._edge()
+            yield from self._single()
 
     def _compare(self) -> Steps:
         """Rates of the settings, as far as they matter."""
@@ -103,7 +108,7 @@ class Tuner(Proposer):
             if self.standing.rate(knobs) >= (1 - TIE) * self.standing.top():
                 smallest = knobs
                 break
-        if smallest is not None:
+        if smallest is not None and self.standing.top() < self.standing.ceiling:  # or more could not be seen
             waits = self.space.longer_waits(smallest)
             for place, knobs in enumerate(waits):
                 self._expect("waits", len(waits) - place)
@@ -112,12 +117,15 @@ class Tuner(Proposer):
     def _scout(self, knobs: Knobs) -> Steps:
         """One short trial just below the leader's rate; more where it turns out to be better."""
         # Where the generator is the limit nothing is above the leader's rate, so the others are seen right below it.
-        below = TIE if self.standing.generator_limit is None else self.tolerance
-        try:
+        while True:
+            below = TIE if self.standing.top() < self.standing.ceiling else self.tolerance
             rate = (1 - below) * self.standing.top()
-            measured = yield from self.trial(knobs, rate, "bracket", self.seed + SCOUT_SEED)
-        except GeneratorLimit:
-            return
+            try:
+                measured = yield from self.trial(knobs, rate, "bracket", self.seed + SCOUT_SEED)
+                break
+            except GeneratorLimit:  # and the top is lower now
+                if self.standing.top() >= rate:
+                    return
         expected = 1 + self.standing.slope * below
         slack, error = measured.slack(self.slo.threshold_seconds)
         if measured.verdict == "PASS" and slack - error > expected + BETTER_SLACK:
@@ -173,6 +181,8 @@ class Tuner(Proposer):
                 return
             self._expect("edge", 1)
             knobs, rate = self._confirmed.knobs, self._confirmed.rate
+            if rate >= (1 - self.tolerance) * self.standing.ceiling:
+                return  # the generator cannot show more
             failed = self.standing.failed_above(knobs, rate)
             if failed is not None and failed <= rate * (1 + 1.5 * self.tolerance):
                 return
@@ -188,6 +198,24 @@ class Tuner(Proposer):
                     return
                 self._confirmed = higher
 
+    def _single(self) -> Steps:
+        """About where one row at a time fails, with the chosen setting otherwise."""
+        confirmed = self._confirmed
+        if confirmed is None or confirmed.knobs.max_batch_rows == 1:
+            return
+        same = (knobs for knobs in self.space.sizes() if knobs.family == confirmed.knobs.family)
+        alone = next((knobs for knobs in same if knobs.max_batch_rows == 1), None)
+        if alone is None:
+            return  # not among what was to be tried
+        self._expect("single", SINGLE_TRIALS)
+        rows_per_second = rate_alone(confirmed.trials[-1])
+        known = self.standing.of(alone)
+        if rows_per_second is not None and known.passed_rate is None:
+            rate = min(SINGLE_LOAD * rows_per_second, (known.failed_rate or confirmed.rate) / 2)
+            with contextlib.suppress(GeneratorLimit):
+                yield from self.trial(alone, rate, "bracket", self.seed)
+        yield from climb.bracket(self, alone, confirmed.rate / 2)
+
     def _largest(self) -> Knobs:
         """The setting that leads at first: of the preferred family, as late binding makes large batches harmless."""
         family = self.space.sizes()[0].family
@@ -202,7 +230,16 @@ class Tuner(Proposer):
     def _expect(self, step: str, trials: int) -> None:
         """So many trials are expected of the step that begins, and the usual number of those that follow."""
         sizes, waits = len(self.space.sizes()) - 1, len(self.space.waits_seconds) - 1
-        usual = {"floor": 1, "leader": 6, "sizes": sizes, "smallest": 3, "waits": waits, "confirm": 5, "edge": 1}
+        usual = {
+            "floor": 1,
+            "leader": 6,
+            "sizes": sizes,
+            "smallest": 3,
+            "waits": waits,
+            "confirm": 5,
+            "edge": 1,
+            "single": SINGLE_TRIALS,
+        }
         rate = max(self.standing.top(), self.first_rate)
         seconds = {
             name: self.budget.trial_seconds("confirm" if name == "confirm" else "bracket", rate) for name in usual
@@ -215,7 +252,8 @@ class Tuner(Proposer):
         """An estimate, never more than what is left of the budget."""
         if self._ended is not None:
             return 0.0
-        current = max(self._step_ends - self.budget.spent_seconds, 0.0)
+        rate = max(self.standing.top(), self.first_rate)
+        current = max(self._step_ends - self.budget.spent_seconds, self.budget.trial_seconds("bracket", rate))
         return min(self._ahead + current, self.budget.left_seconds)
 
     # What it says

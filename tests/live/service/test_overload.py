@@ -1,8 +1,10 @@
 """Far more load than the model can take: it sheds, yet the model's time goes to those who still wait for an answer."""
 
 import asyncio
+import os
 import resource
 import signal
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from tests.live.service.overload import BODY, Outcome, offer
 CAPACITY = 500.0  # rows per second of this model, in batches of any size
 MODEL = "synthetic?fixed_seconds=0&per_row_seconds=0.002&features=3"
 CLIENTS = 1000
+DEAD = 2000
+CALL_SECONDS = 0.004  # of 500 trees, at least
 
 
 def rss_mb(service: Any) -> float:
@@ -94,6 +98,29 @@ def test_clients_that_say_how_long_they_wait_are_served_in_a_retry_storm(service
     outcome = overloaded(service, 2 * CAPACITY, 4, "X-Request-Timeout-Ms: 80", patience_seconds=0.1, retries=3)
     assert outcome.goodput > 0.3 * CAPACITY
     assert outcome.model_rows < 1.5 * outcome.statuses[200]
+
+
+def test_whoever_connects_behind_many_that_have_given_up_is_served(start: Callable[..., Any]) -> None:
+    """On one CPU, which the model computes on too: taken one a turn, each of the dead would cost a call of its own."""
+    cpu = min(os.sched_getaffinity(0))
+    service = start(
+        SERVICE_MODEL="digits?trees=500", SERVICE_MODEL_WORKERS="1", preexec=lambda: os.sched_setaffinity(0, {cpu})
+    )
+    request = post(b'{"instances": [[%s]]}' % b",".join([b"1"] * 64))
+    service.signal(signal.SIGSTOP)
+    try:
+        for _ in range(DEAD):
+            with socket.create_connection(("127.0.0.1", service.port)) as gone:
+                gone.sendall(request)
+        with socket.create_connection(("127.0.0.1", service.port), timeout=60) as alive:
+            alive.sendall(request)
+            began = time.monotonic()
+            service.signal(signal.SIGCONT)
+            assert alive.recv(100).startswith(b"HTTP/1.1 200 ")
+            took = time.monotonic() - began
+    finally:
+        service.signal(signal.SIGCONT)
+    assert took < DEAD * CALL_SECONDS / 3
 
 
 def test_a_thousand_clients_at_once_are_served_or_told(service: Any) -> None:

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from bench.simulated_figures import Curve, CurveBench
 from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.grid import Grid
 from loadtest.analysis.tuner.knobs import Knobs, Space
+from loadtest.analysis.tuner.limit import FIXED, GENERATOR_CPU, MODEL_WORKERS, PER_ROW
 from loadtest.analysis.tuner.trial import Ask, Measured
 from loadtest.analysis.tuner.tuner import Tuner
 from loadtest.analysis.verdict import Objective
@@ -112,6 +115,57 @@ def test_a_generator_that_is_the_limit_is_named(play: Play) -> None:
     # 8 rows carry 1,176/s at the most, 16 twice that: the smallest that suffices for what the generator can hold.
     assert found.knobs is not None
     assert found.knobs.max_batch_rows in (8, 16)
+
+
+class Soft(CurveBench):
+    """A generator that is late by chance around its limit, less often below it."""
+
+    def measure(self, ask: Ask) -> Measured:
+        measured = super().measure(ask)
+        odds = 1 / (1 + math.exp(-math.log(ask.rate / 900.0) / 0.05))
+        if float(np.random.default_rng([self.seed, self._count, 7]).random()) < odds:
+            late = {"verdict": "INVALID", "reasons": ("late",), "limit": "generator"}
+            return replace(measured, **late, stages={GENERATOR_CPU: 1.0})
+        return measured
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_generator_whose_limit_is_soft_does_not_eat_the_budget(play: Play, seed: int) -> None:
+    found = play(search(seed=seed), Soft(CURVE, SLO, seed))
+    assert found.kind == "generator_limited"
+    assert found.rate is not None
+    assert 500 <= found.rate <= 1_000
+    assert found.knobs is not None
+    assert found.knobs.max_batch_rows <= 16  # the smallest that carries what can be sent, and not the first one tried
+    assert sum(trial.verdict == "INVALID" for trial in found.trials) <= 20
+    assert found.spent_seconds < 400
+
+
+def test_what_one_row_at_a_time_carries_is_measured_too(play: Play) -> None:
+    stages = {FIXED: CURVE.fixed, PER_ROW: CURVE.per_row, MODEL_WORKERS: 1.0}
+    for known in (stages, {}):
+        found = play(search(), CurveBench(CURVE, SLO, 1, stages=known))
+        assert found.knobs is not None
+        assert found.knobs.max_batch_rows > 1
+        assert found.single is not None
+        assert found.single.verdict == "PASS"
+        alone = CURVE.capacity(Knobs(1, 0.0), 0.05)
+        assert 0.7 * alone <= found.single.rate <= 1.1 * alone
+        assert "times what one row" in (found.batching() or "")
+
+
+def test_one_row_at_a_time_is_not_tried_where_it_was_not_asked_for(play: Play) -> None:
+    space = replace(Space.usual(SLO), batch_rows=(8, 32))
+    found = play(Tuner(space, SLO, 600, first_rate=200), CurveBench(CURVE, SLO, 1))
+    assert found.confirmed
+    assert {trial.ask.knobs.max_batch_rows for trial in found.trials} == {8, 32}
+
+
+def test_the_time_that_is_expected_to_be_left_is_never_nothing_before_the_end(play: Play) -> None:
+    tuner, bench = search(), Slower(CURVE, SLO, 1)
+    while isinstance(ask := tuner.next(), Ask):
+        assert tuner.left_seconds() > 2
+        tuner.take(bench.measure(ask))
 
 
 @pytest.mark.parametrize("budget", [20.0, 60.0, 150.0])
