@@ -156,7 +156,12 @@ class Bench:
         return self._judged(ask, samples, start, cut, took, late)
 
     def _cut(self, arrivals: Floats, waits: Floats, start: float, end: float, ask: Ask) -> float:
-        """When more are bad than the whole trial may have; not before a tenth of it, or the figures mean nothing."""
+        """When more are bad than the whole trial may have; not before a tenth of it, or the figures mean nothing.
+
+        A floor is not cut, here as there: its percentile is told to people.
+        """
+        if ask.purpose == "floor":
+            return end
         measured = arrivals >= start
         bad = measured & (waits > self.slo.threshold_seconds)
         allowed = allowed_bad(self.slo, round(ask.expected_arrivals))

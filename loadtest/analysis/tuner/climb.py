@@ -8,6 +8,7 @@ from typing import Final
 from loadtest.analysis.tuner.capacity import USUAL_SLOPE
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.proposer import GeneratorLimit, Proposer, Steps
+from loadtest.analysis.tuner.standing import TRUSTED
 
 STEPS: Final = (2.0, 3.0)  # by which a rate is raised or lowered, the last again and again
 SMALL_STEPS: Final = (1.15, 1.3, 2.0)  # where a good guess is at hand
@@ -41,13 +42,13 @@ def bracket(
 
 
 def _next_rate(proposer: Proposer, knobs: Knobs, guess: float, coarse: float, steps: Iterator[float]) -> float | None:
-    known, limit = proposer.standing.of(knobs), proposer.standing.generator_limit or math.inf
+    known, limit = proposer.standing.of(knobs), proposer.standing.limit_of(knobs)
     low, high = known.passed_rate, known.failed_rate
     if low and high and high <= limit:
         return known.between() if high > coarse * low else None
     if low:
         if limit < math.inf:
-            trusted = proposer.standing.ceiling
+            trusted = TRUSTED * limit
             if limit > LIMIT_COARSE * low:
                 return math.sqrt(low * limit)
             return trusted if trusted > SAME * low else None
@@ -67,7 +68,7 @@ def refine(
         capacity = proposer.standing.of(knobs).capacity(usual_slope)
         if capacity is None or (done >= 2 and capacity.error <= error):
             return
-        if capacity.rate >= proposer.standing.ceiling:
+        if capacity.rate >= TRUSTED * proposer.standing.limit_of(knobs):
             return  # as far as can be seen it carries what the generator can send
         seconds = proposer.budget.length_seconds("bisect", capacity.rate) * LENGTHENED**done
         try:

@@ -8,6 +8,7 @@ from typing import Final
 from loadtest.analysis.tuner.capacity import Capacity, slack, variance_seconds
 from loadtest.analysis.tuner.knobs import Knobs
 from loadtest.analysis.tuner.proposer import GeneratorLimit, Proposer
+from loadtest.analysis.tuner.standing import TRUSTED
 from loadtest.analysis.tuner.trial import Ask, Measured
 
 SEED: Final = 10_000  # far from those of the search, so that no arrivals are met again
@@ -71,7 +72,7 @@ class Confirmation:
             rate = self.proposer.standing.of(knobs).passed_rate or 0.0
         else:
             rate = capacity.rate * math.exp(-START_ERRORS * capacity.error)
-        return min(rate, self.proposer.standing.ceiling)
+        return min(rate, TRUSTED * self.proposer.standing.limit_of(knobs))
 
     def _round(
         self, knobs: Knobs, rate: float, capacity: Capacity | None, usual_slope: float

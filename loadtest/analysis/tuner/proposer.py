@@ -26,7 +26,7 @@ class Unusable(Exception):
 
 
 class GeneratorLimit(Exception):
-    """The generator cannot hold this rate: every try was INVALID."""
+    """The generator cannot hold this rate with this setting: every try was INVALID."""
 
     def __init__(self, rate: float) -> None:
         super().__init__(f"the generator cannot hold {rate:.6g}/s")
@@ -139,8 +139,8 @@ class Proposer(ABC):
         OutOfTime if it does not fit. With `explore` a trial that is only too short is returned as it is.
         """
         rate = float(f"{rate:.4g}")
-        limit = self.standing.generator_limit
-        if limit is not None and rate >= limit:
+        limit = self.standing.limit_of(knobs)
+        if rate >= limit:
             raise GeneratorLimit(limit)
         seconds = self.budget.length_seconds(purpose, rate) if seconds is None else seconds
         for attempt in range(TRIES):
@@ -156,7 +156,7 @@ class Proposer(ABC):
                 break  # twice is chance no more where it had nothing left to give
         if measured.limit is None:
             raise Unusable(measured.reasons[0] if measured.reasons else "no reason was given")
-        self.standing.generator_limit = rate  # smaller than what it was before, or the trial would not have been tried
+        self.standing.not_held(knobs, rate)
         raise GeneratorLimit(rate)
 
     def _afford(self, cost_seconds: float, purpose: Purpose) -> None:

@@ -10,9 +10,8 @@ from loadtest.analysis.tuner.trial import Measured
 
 TIE: Final = 0.05  # within it the smaller batch wins, then the smaller wait
 MOST_ERROR: Final = 0.3  # of ln(rate), that is held against an estimate
-TRUSTED: Final = (
-    0.9  # of a rate that the generator could not hold: nearer to it, it is late by chance in every other trial
-)
+# Of a rate that the generator could not hold: nearer to it, it is late by chance in every other trial.
+TRUSTED: Final = 0.9
 
 
 class Standing:
@@ -21,7 +20,29 @@ class Standing:
     def __init__(self, trials: list[Measured], threshold_seconds: float) -> None:
         self._trials, self._threshold = trials, threshold_seconds
         self.slope = USUAL_SLOPE  # of the first setting whose rate was searched; others are taken to be like it
-        self.generator_limit: float | None = None
+        self._not_held: dict[Knobs, float] = {}
+
+    def not_held(self, knobs: Knobs, rate: float) -> None:
+        """The generator could not hold `rate` with this setting, whatever was tried."""
+        self._not_held[knobs] = min(rate, self.limit_of(knobs))
+
+    def limit_of(self, knobs: Knobs) -> float:
+        """The smallest rate that the generator is known not to hold with this setting."""
+        return min(self._not_held.get(knobs, math.inf), self.generator_limit or math.inf)
+
+    @property
+    def generator_limit(self) -> float | None:
+        """The smallest rate that it could not hold at all.
+
+        A setting that is too slow for its rate holds thousands of requests open, and that can make the generator late.
+        Where another setting passed at such a rate and this one never near it, the generator is not what was wrong.
+        """
+        passed = {each.knobs: each.passed_rate or 0.0 for each in self.frontiers()}
+        top = max(passed.values(), default=0.0)
+        limits = (
+            rate for knobs, rate in self._not_held.items() if rate > top or passed.get(knobs, 0.0) > (1 - TIE) * rate
+        )
+        return min(limits, default=None)
 
     @property
     def ceiling(self) -> float:
@@ -67,7 +88,8 @@ class Standing:
         if passed is None:
             return 0.0, 0.0
         capacity = frontier.capacity(self.slope)
-        if capacity is None or capacity.rate >= self.ceiling:
-            worth = min(passed, self.ceiling)
+        ceiling = TRUSTED * self.limit_of(frontier.knobs)
+        if capacity is None or capacity.rate >= ceiling:
+            worth = min(passed, ceiling)
             return worth, worth
         return capacity.rate, capacity.rate * math.exp(-min(capacity.error, MOST_ERROR))

@@ -21,7 +21,7 @@ from loadtest.analysis.tuner.found import Found
 from loadtest.analysis.tuner.knobs import Knobs, Space
 from loadtest.analysis.tuner.limit import rate_alone
 from loadtest.analysis.tuner.proposer import Best, GeneratorLimit, OutOfTime, Proposer, Steps
-from loadtest.analysis.tuner.standing import TIE
+from loadtest.analysis.tuner.standing import TIE, TRUSTED
 from loadtest.analysis.verdict import Objective
 
 RESERVED_ROUNDS: Final = 1.7  # of confirmations, for which time is kept
@@ -32,6 +32,7 @@ CLIMB_COARSE: Final = 1.12
 SCOUT_SEED, WAIT_SEED, EDGE_SEED = 1_000, 2_000, 3_000
 WAIT_TRIALS: Final = 2  # that a longer wait has to pass at 5% more
 EDGES: Final = 3  # trials above the confirmed rate, at most
+SCOUTS: Final = 3  # rates for one setting, while the generator cannot hold them
 SINGLE_LOAD: Final = 0.7  # of what a model can do at the most: about where its p99 breaks
 SINGLE_TRIALS: Final = 4
 NEEDED_SEARCHING: Final = 8  # trials besides the confirmations, for the time that a slow service would need
@@ -117,15 +118,16 @@ class Tuner(Proposer):
     def _scout(self, knobs: Knobs) -> Steps:
         """One short trial just below the leader's rate; more where it turns out to be better."""
         # Where the generator is the limit nothing is above the leader's rate, so the others are seen right below it.
-        while True:
+        for _ in range(SCOUTS):
             below = TIE if self.standing.top() < self.standing.ceiling else self.tolerance
-            rate = (1 - below) * self.standing.top()
+            rate = min((1 - below) * self.standing.top(), TRUSTED * self.standing.limit_of(knobs))
             try:
                 measured = yield from self.trial(knobs, rate, "bracket", self.seed + SCOUT_SEED)
                 break
-            except GeneratorLimit:  # and the top is lower now
-                if self.standing.top() >= rate:
-                    return
+            except GeneratorLimit:  # the top is lower now, or only this setting is
+                continue
+        else:
+            return
         expected = 1 + self.standing.slope * below
         slack, error = measured.slack(self.slo.threshold_seconds)
         if measured.verdict == "PASS" and slack - error > expected + BETTER_SLACK:
